@@ -1,0 +1,180 @@
+//! How much of the child's context memories may take, how large a text is, and what happens to what does not fit (R29
+//! to R31, R33). How a memory is split over pages is for `pages`, how a page reads for `block`.
+
+use crate::block::{self, Head, Part, Span, Tail};
+use crate::contract::*;
+use crate::{Imports, pages, tokens};
+
+/// R29, R30: the child's own budget in its one unit.
+#[derive(Clone)]
+pub struct Limit {
+    /// Bytes or tokens.
+    pub unit: Unit,
+    /// At this size it fits, one over it does not.
+    pub amount: u32,
+    /// Whose tokens.
+    pub model: Option<String>,
+}
+
+impl Limit {
+    /// What a capacity allows. A window that the other parts fill allows nothing.
+    pub fn of(capacity: &Capacity) -> Limit {
+        let (unit, amount) = match &capacity.budget {
+            Budget::Bytes(amount) => (Unit::Bytes, *amount),
+            Budget::Tokens(amount) => (Unit::Tokens, *amount),
+            Budget::Window(w) => {
+                let rest =
+                    [w.output_reserve, w.system, w.tools, w.task].into_iter().fold(w.window, u32::saturating_sub);
+                (Unit::Tokens, rest)
+            }
+        };
+        Limit { unit, amount, model: capacity.model.clone() }
+    }
+
+    /// The part of a size that this limit is about.
+    pub fn part(&self, size: &Size) -> u32 {
+        match self.unit {
+            Unit::Bytes => size.bytes,
+            Unit::Tokens => size.tokens,
+        }
+    }
+
+    /// The size of one text in this limit's unit.
+    pub fn measure<I: Imports>(&self, imports: &mut I, text: &str) -> u32 {
+        match self.unit {
+            Unit::Bytes => bytes(text),
+            Unit::Tokens => size(imports, self.model.as_deref(), text).tokens,
+        }
+    }
+
+    /// R30: whether a text fits.
+    pub fn fits<I: Imports>(&self, imports: &mut I, text: &str) -> bool {
+        self.measure(imports, text) <= self.amount
+    }
+}
+
+/// The size of one text.
+pub fn size<I: Imports>(imports: &mut I, model: Option<&str>, text: &str) -> Size {
+    sizes(imports, model, &[text.to_owned()]).pop().unwrap_or(Size { bytes: 0, tokens: 0, counted: false })
+}
+
+/// R33: the size of each text. Tokens as the host's tokenizer counts them, else the upper bound.
+pub fn sizes<I: Imports>(imports: &mut I, model: Option<&str>, texts: &[String]) -> Vec<Size> {
+    let counted =
+        model.and_then(|model| imports.count_tokens(model, texts)).filter(|counts| counts.len() == texts.len());
+    let size = |text: &String, tokens: u32, counted| Size { bytes: bytes(text), tokens, counted };
+    match counted {
+        Some(counts) => texts.iter().zip(counts).map(|(text, n)| size(text, n, true)).collect(),
+        None => texts.iter().map(|text| size(text, tokens::upper_bound(text), false)).collect(),
+    }
+}
+
+fn bytes(text: &str) -> u32 {
+    u32::try_from(text.len()).unwrap_or(u32::MAX)
+}
+
+/// What is to be fitted: visible memories with their bodies, in the order of the request.
+pub struct Content<'a> {
+    /// The rows.
+    pub rows: &'a [Memory],
+    /// Their bodies.
+    pub bodies: &'a [String],
+    /// The ids that could not be had.
+    pub unavailable: &'a [String],
+    /// R31: the request's own priorities.
+    pub priorities: &'a [(String, u32)],
+}
+
+/// A finished page.
+pub struct Draft {
+    /// The text.
+    pub text: String,
+    /// Where each body, or part of one, lies: index into the rows, and span.
+    pub spans: Vec<(usize, Span)>,
+}
+
+/// What became of it.
+pub enum Fitted {
+    /// It fits: pages, and the indices of the memories that were left out.
+    Pages(Vec<Draft>, Vec<usize>),
+    /// It does not: what it would take.
+    TooLarge(u32),
+}
+
+/// R30, R31: fit `content` into `limit`, whole if possible, else as `overflow` says.
+pub fn fit<I: Imports>(imports: &mut I, limit: &Limit, overflow: Overflow, head: &Head, content: &Content) -> Fitted {
+    let whole = one_page(head, content, &[]);
+    let needed = limit.measure(imports, &whole.text);
+    if needed <= limit.amount {
+        return Fitted::Pages(vec![whole], Vec::new());
+    }
+    let trimmed = match overflow {
+        Overflow::Refuse => None,
+        Overflow::TrimPriority => trim(imports, limit, head, content, |index| {
+            let row = &content.rows[index];
+            let own = content.priorities.iter().find(|(id, _)| *id == row.id).map(|(_, priority)| *priority);
+            u64::from(own.unwrap_or(row.priority))
+        }),
+        Overflow::TrimRecency => {
+            trim(imports, limit, head, content, |index| content.rows[index].updated_at.unwrap_or(0))
+        }
+        Overflow::Paginate => pages::paginate(imports, limit, head, content).map(|pages| (pages, Vec::new())),
+    };
+    match trimmed {
+        Some((pages, omitted)) => Fitted::Pages(pages, omitted),
+        None => Fitted::TooLarge(needed),
+    }
+}
+
+/// R31: leave out whole memories, lowest rank first, among equals the last named first, until the rest fits. `None`:
+/// not one fits.
+fn trim<I: Imports>(
+    imports: &mut I,
+    limit: &Limit,
+    head: &Head,
+    content: &Content,
+    rank: impl Fn(usize) -> u64,
+) -> Option<(Vec<Draft>, Vec<usize>)> {
+    let mut order: Vec<usize> = (0..content.rows.len()).collect();
+    order.sort_by_key(|index| (rank(*index), std::cmp::Reverse(*index)));
+    for dropped in 1..order.len() {
+        let mut omitted = order[..dropped].to_vec();
+        omitted.sort_unstable();
+        let draft = one_page(head, content, &omitted);
+        if limit.fits(imports, &draft.text) {
+            return Some((vec![draft], omitted));
+        }
+    }
+    None
+}
+
+fn one_page(head: &Head, content: &Content, omitted: &[usize]) -> Draft {
+    let kept: Vec<usize> = (0..content.rows.len()).filter(|index| !omitted.contains(index)).collect();
+    let parts: Vec<Part> = kept
+        .iter()
+        .map(|index| Part { row: &content.rows[*index], text: &content.bodies[*index], part: None })
+        .collect();
+    let omitted: Vec<&Memory> = omitted.iter().map(|index| &content.rows[*index]).collect();
+    let tail = Tail { unavailable: content.unavailable, omitted: &omitted, later: &[] };
+    let (text, spans) = block::page(head, &parts, &tail);
+    Draft { text, spans: kept.into_iter().zip(spans).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(task: u32) -> Limit {
+        let window = ContextWindow { window: 262_144, output_reserve: 32_768, system: 4_000, tools: 6_000, task };
+        Limit::of(&Capacity { budget: Budget::Window(window), model: None, overflow: Overflow::Refuse })
+    }
+
+    /// F14: one over the window failed at the provider.
+    #[test]
+    fn a_window_leaves_what_is_left_of_it() {
+        assert_eq!(window(219_375).amount, 1);
+        assert_eq!(window(219_376).amount, 0);
+        assert_eq!(window(219_377).amount, 0);
+        assert_eq!(window(u32::MAX).amount, 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! The policy of memory-prefetch: which memories a child agent is handed, in what form, and for how long.
+//!
+//! This file only maps the exported functions to the modules that hold the rules (DESIGN section 4, cited as R1 to R42),
+//! and the imported functions to the [`Imports`] trait, over which all rules are generic. So the same code runs in a
+//! WebAssembly component and, for tests and benches, natively.
+//!
+//! Data flows one way: `wire` → `orchestrator` → `resolver` → `visibility` → `capacity` → `block` → `snapshot`;
+//! `child` → `snapshot` → `block`.
+
+pub mod audit;
+pub mod block;
+pub mod capacity;
+pub mod child;
+pub mod hand_over;
+pub mod ids;
+pub mod imports;
+pub mod markers;
+pub mod orchestrator;
+pub mod pages;
+pub mod resolver;
+pub mod session;
+pub mod settings;
+pub mod snapshot;
+pub mod tokens;
+pub mod tools;
+pub mod visibility;
+pub mod wire;
+
+#[cfg(target_arch = "wasm32")]
+mod guest;
+
+pub use imports::Imports;
+
+/// Types of the contract, generated from `wit/`.
+#[allow(missing_docs, clippy::all)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "memory-prefetch",
+        additional_derives: [Clone, PartialEq, serde::Serialize, serde::Deserialize],
+        pub_export_macro: true,
+        default_bindings_module: "crate::bindings",
+    });
+}
+
+/// The contract's types under short names, for the modules of this crate and its tests.
+pub mod contract {
+    pub use crate::bindings::agent_memory::prefetch::{
+        audit::Entry,
+        directory::{Direction, Link, Project, Session},
+        environment::Level,
+        memories::{Audience, Memory},
+        snapshots::{Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage},
+        types::*,
+    };
+    pub use crate::bindings::exports::agent_memory::prefetch::{
+        about::Info,
+        child::{Answer, CarriedIds, Claim, Hints, Outcome as DeliveryOutcome},
+        orchestrator::{Carry, Delegated, Outcome as DelegationOutcome, Request},
+        tools::{Found, View},
+        wire::{Delegation, Marked},
+    };
+}

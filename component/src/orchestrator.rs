@@ -1,0 +1,354 @@
+//! The parent's side: estimate, delegate, revalidate, revoke (R13 to R15, R18, R20, R21, R26, R28).
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::capacity::Limit;
+use crate::contract::*;
+use crate::hand_over::{self, Kind};
+use crate::session::{may_share, memory_on};
+use crate::settings::{self, Settings, later};
+use crate::snapshot::{self, Composed, Order, Standing, compose};
+use crate::visibility::Hidden;
+use crate::{Imports, audit, ids, session};
+
+/// The most children of one hand-over.
+const MAX_CHILDREN: u32 = 10_000;
+
+/// `orchestrator.estimate`: what [`delegate`] would answer.
+pub fn estimate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request) -> Result<DelegationOutcome, Error> {
+    let caller = session::find(imports, key)?;
+    check(request)?;
+    let settings = settings::load(imports, project_of(&caller));
+    let plan = plan(imports, &caller, request, &settings)?;
+    // Nothing is stored, so there is nothing to pass on.
+    Ok(match plan.outcome {
+        DelegationOutcome::HandedOver(delegated) => DelegationOutcome::HandedOver(Delegated {
+            memory: None,
+            receipt: delegated.receipt.map(|receipt| match request.memory {
+                Some(MemoryField::SnapshotRef(_)) => receipt,
+                _ => Receipt { snapshot_ref: None, ..receipt },
+            }),
+            warnings: delegated.warnings,
+        }),
+        other => other,
+    })
+}
+
+/// `orchestrator.delegate`.
+pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request) -> Result<DelegationOutcome, Error> {
+    let caller = session::find(imports, key)?;
+    check(request)?;
+    let settings = settings::load(imports, project_of(&caller));
+    if let Some(call_id) = &request.call_id {
+        let filter = OfferFilter { call_id: Some(call_id.clone()), ..hand_over::all_of(&caller.key) };
+        if let Some(offer) = imports.find_hand_overs(&filter, 1)?.pop() {
+            return again(imports, &caller, &offer.hand_over, request, &settings);
+        }
+    }
+
+    let plan = plan(imports, &caller, request, &settings)?;
+    if let Some((frozen, _)) = &plan.frozen {
+        imports.insert_snapshot(frozen)?;
+    }
+    let now = imports.now();
+    let snapshot_ref = plan.snapshot_ref.clone();
+    let (memory, warnings) = match &plan.outcome {
+        DelegationOutcome::HandedOver(delegated) => (delegated.memory.clone(), delegated.warnings.clone()),
+        _ => (None, Vec::new()),
+    };
+    let row = HandOver {
+        id: snapshot::name(imports, "hand_")?,
+        parent: caller.key.clone(),
+        call_id: request.call_id.clone(),
+        agent_type: request.agent_type.clone(),
+        snapshot_ref: snapshot_ref.clone(),
+        ids_key: plan.asked.as_ref().map(hand_over::ids_key),
+        children: request.children,
+        created_at: now,
+        expires_at: plan.expires_at,
+        // Why nothing is delivered is told for as long as a delivery would be kept (R28).
+        keep_until: plan.expires_at.max(later(now, settings.replay)),
+        task: request.task.clone(),
+        state: snapshot::to_json(&hand_over::State {
+            kind: plan.kind,
+            content: plan.content,
+            request: digest(request),
+            asked: plan.asked,
+            capacity: request.capacity.clone(),
+            memory,
+            warnings,
+        }),
+    };
+    if !imports.insert_hand_over(&row)? {
+        // The same call, registered between our look and now. This unit is undone; the next try finds the other's.
+        return Err(Error::Store(StoreError::Busy("this call is being registered by another process".into())));
+    }
+    let (word, memory_ids) = match &plan.outcome {
+        DelegationOutcome::HandedOver(delegated) => (
+            "handed-over",
+            delegated.receipt.iter().flat_map(|receipt| &receipt.items).map(|item| item.id.clone()).collect(),
+        ),
+        DelegationOutcome::MemoryOff => ("memory-off", Vec::new()),
+        DelegationOutcome::Refused(refusal) => (audit::refusal_word(refusal), Vec::new()),
+    };
+    let reasons = plan.reasons.into_iter().map(|(id, why)| (format!("unavailable {id}"), why.word().to_owned()));
+    audit::record(imports, "delegate", word, snapshot_ref.as_deref(), memory_ids, reasons.collect());
+    Ok(plan.outcome)
+}
+
+/// `orchestrator.revalidate`: R20 without a child.
+pub fn revalidate<I: Imports>(imports: &mut I, key: &SessionKey, snapshot_ref: &str) -> Result<Receipt, Error> {
+    snapshot::check_ref(snapshot_ref)?;
+    let caller = session::find(imports, key)?;
+    let unavailable = || Error::Unavailable(vec![snapshot_ref.to_owned()]);
+    let frozen = snapshot::lookup(imports, snapshot_ref, Selection::All)?.ok_or_else(unavailable)?;
+    let owner = if frozen.snapshot.owner == caller.key {
+        caller
+    } else if caller.parent.as_ref() == Some(&frozen.snapshot.owner) {
+        let owner = session::lookup(imports, &frozen.snapshot.owner)?.ok_or_else(unavailable)?;
+        if !memory_on(&caller) || !share(&caller, &owner) {
+            return Err(unavailable());
+        }
+        owner
+    } else {
+        return Err(unavailable());
+    };
+    if !memory_on(&owner) {
+        return Err(unavailable());
+    }
+    ready(imports, &frozen)?;
+    snapshot::receipt(&frozen.snapshot)
+}
+
+/// `orchestrator.revoke` (R21).
+pub fn revoke<I: Imports>(imports: &mut I, key: &SessionKey, snapshot_ref: &str) -> Result<(), Error> {
+    snapshot::check_ref(snapshot_ref)?;
+    let caller = session::find(imports, key)?;
+    match snapshot::lookup(imports, snapshot_ref, Selection::None)? {
+        Some(frozen) if frozen.snapshot.owner == caller.key => {
+            let now = imports.now();
+            imports.revoke(&[snapshot_ref.to_owned()], now)?;
+            audit::record(imports, "revoke", "done", Some(snapshot_ref), frozen.snapshot.memory_ids, Vec::new());
+            Ok(())
+        }
+        _ => {
+            audit::record(imports, "revoke", "unavailable", Some(snapshot_ref), Vec::new(), Vec::new());
+            Err(Error::Unavailable(vec![snapshot_ref.to_owned()]))
+        }
+    }
+}
+
+/// What a delegation comes to, before anything is stored.
+struct Plan {
+    outcome: DelegationOutcome,
+    kind: Kind,
+    /// A snapshot to insert, with its receipt's source.
+    frozen: Option<(Frozen, Composed)>,
+    snapshot_ref: Option<String>,
+    asked: Option<NamedIds>,
+    content: String,
+    expires_at: Instant,
+    reasons: Vec<(String, Hidden)>,
+}
+
+fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settings: &Settings) -> Result<Plan, Error> {
+    let now = imports.now();
+    let ttl = request.ttl_seconds.unwrap_or(settings.default_ttl).min(settings.max_ttl);
+    let mut plan = Plan {
+        outcome: DelegationOutcome::MemoryOff,
+        kind: Kind::MemoryOff,
+        frozen: None,
+        snapshot_ref: None,
+        asked: None,
+        content: "nothing".into(),
+        expires_at: later(now, ttl),
+        reasons: Vec::new(),
+    };
+    // R13 comes before the ids are looked at: nothing about memory may fail where memory is off.
+    if !memory_on(caller) {
+        return Ok(plan);
+    }
+    let handed_over = |imports: &mut I, plan: &Plan, memory, receipt| -> Result<DelegationOutcome, Error> {
+        let filter =
+            OfferFilter { within: Some(request.task.clone()), open_only: true, ..hand_over::all_of(&caller.key) };
+        let twins = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+        let warnings = hand_over::warn_of_twins(&twins, &request.task, &plan.content)?;
+        Ok(DelegationOutcome::HandedOver(Delegated { memory, receipt, warnings: warnings.into_iter().collect() }))
+    };
+    let Some(memory) = &request.memory else {
+        plan.kind = Kind::Nothing;
+        plan.outcome = handed_over(imports, &plan, None, None)?;
+        return Ok(plan);
+    };
+    let Some(capacity) = &request.capacity else {
+        return Err(Error::Malformed("no capacity: the child's own budget is required with memory".into()));
+    };
+    match memory {
+        MemoryField::SnapshotRef(snapshot_ref) => {
+            snapshot::check_ref(snapshot_ref)?;
+            let frozen = snapshot::lookup(imports, snapshot_ref, Selection::All)?
+                .filter(|frozen| frozen.snapshot.owner == caller.key)
+                .ok_or_else(|| Error::Unavailable(vec![snapshot_ref.clone()]))?;
+            ready(imports, &frozen)?;
+            let state = snapshot::state(&frozen.snapshot)?;
+            let limit = Limit::of(capacity);
+            let needed = state.page_sizes.iter().map(|size| limit.part(size)).max().unwrap_or(0);
+            if needed > limit.amount {
+                let sizes = state.items.into_iter().map(|item| Omission {
+                    id: item.id,
+                    size: item.size,
+                    why: "over-budget".into(),
+                });
+                let shortfall = Shortfall { unit: limit.unit, budget: limit.amount, needed, sizes: sizes.collect() };
+                return Ok(refuse(plan, Refusal::OverCapacity(shortfall)));
+            }
+            plan.kind = Kind::Frozen;
+            plan.content = content(&state.items);
+            plan.snapshot_ref = Some(snapshot_ref.clone());
+            // The snapshot's own time is not prolonged by handing it over again.
+            plan.expires_at = plan.expires_at.min(frozen.snapshot.expires_at);
+            let receipt = Receipt { expires_at: plan.expires_at, ..snapshot::receipt(&frozen.snapshot)? };
+            plan.outcome = handed_over(imports, &plan, Some(memory.clone()), Some(receipt))?;
+        }
+        MemoryField::PrefetchIds(named) => {
+            let ids = ids::list(&named.ids, settings.max_ids)?;
+            let live = named.mode == Mode::Live;
+            if live && capacity.overflow == Overflow::Paginate {
+                return Err(Error::Malformed(
+                    "live ids cannot be paginated, since no page of them is stored: trim, refuse, or freeze them"
+                        .into(),
+                ));
+            }
+            let named = NamedIds { ids: ids.clone(), mode: named.mode };
+            plan.asked = Some(named.clone());
+            let mut priorities = Vec::new();
+            for (id, priority) in &request.priorities {
+                priorities.push((ids::id(id)?, *priority));
+            }
+            let order = Order { ids, capacity: capacity.clone(), priorities, strict: request.strict };
+            let snapshot_ref = if live { None } else { Some(snapshot::new_ref(imports)?) };
+            let composed = match compose(imports, caller, &order, snapshot_ref.as_deref(), settings)? {
+                Ok(composed) => composed,
+                Err((refusal, reasons)) => {
+                    plan.reasons = reasons;
+                    return Ok(refuse(plan, refusal));
+                }
+            };
+            plan.reasons = composed.reasons.clone();
+            let receipt = composed.receipt(snapshot_ref.as_deref(), plan.expires_at);
+            let carried = MemoryField::PrefetchIds(named.clone());
+            let field = match &snapshot_ref {
+                None => {
+                    plan.kind = Kind::Live(order);
+                    plan.content = format!("live {}", hand_over::ids_key(&named));
+                    carried
+                }
+                Some(name) => {
+                    plan.kind = Kind::Frozen;
+                    plan.content = content(&composed.state.items);
+                    plan.snapshot_ref = Some(name.clone());
+                    let frozen = composed.freeze(name, &caller.key, plan.expires_at);
+                    plan.frozen = Some((frozen, composed));
+                    match request.carry {
+                        Carry::SnapshotRef => MemoryField::SnapshotRef(name.clone()),
+                        Carry::Ids => carried,
+                    }
+                }
+            };
+            plan.outcome = handed_over(imports, &plan, Some(field), Some(receipt))?;
+        }
+    }
+    Ok(plan)
+}
+
+fn refuse(plan: Plan, refusal: Refusal) -> Plan {
+    Plan {
+        outcome: DelegationOutcome::Refused(refusal.clone()),
+        kind: Kind::Refused(refusal),
+        content: "refused".into(),
+        ..plan
+    }
+}
+
+/// R26: the first answer of this call, from what was stored.
+fn again<I: Imports>(
+    imports: &mut I,
+    caller: &Session,
+    row: &HandOver,
+    request: &Request,
+    settings: &Settings,
+) -> Result<DelegationOutcome, Error> {
+    let state = hand_over::state(row)?;
+    let receipt = match (&state.kind, &row.snapshot_ref) {
+        (Kind::Nothing, _) => None,
+        (Kind::MemoryOff, _) => return Ok(DelegationOutcome::MemoryOff),
+        (Kind::Refused(refusal), _) => return Ok(DelegationOutcome::Refused(refusal.clone())),
+        (Kind::Live(order), _) => match compose(imports, caller, order, None, settings)? {
+            Ok(composed) => Some(composed.receipt(None, row.expires_at)),
+            Err((refusal, _)) => return Ok(DelegationOutcome::Refused(refusal)),
+        },
+        (Kind::Frozen, name) => {
+            let name = name.as_deref().unwrap_or_default();
+            match snapshot::lookup(imports, name, Selection::None)? {
+                Some(frozen) => Some(Receipt { expires_at: row.expires_at, ..snapshot::receipt(&frozen.snapshot)? }),
+                None => return Err(session::damaged(&format!("{} has lost its snapshot", row.id))),
+            }
+        }
+    };
+    let mut warnings = state.warnings;
+    if state.request != digest(request) {
+        warnings.push("this call id was used before, for another request: this is the answer to that one.".into());
+    }
+    Ok(DelegationOutcome::HandedOver(Delegated { memory: state.memory, receipt, warnings }))
+}
+
+/// R20: standing and every checksum.
+fn ready<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<(), Error> {
+    match snapshot::standing(&frozen.snapshot, imports.now()) {
+        Standing::Revoked => return Err(Error::Revoked),
+        Standing::Expired => return Err(Error::Expired),
+        Standing::Ready => {}
+    }
+    let name = frozen.snapshot.snapshot_ref.as_str();
+    if frozen.pages.len() != frozen.snapshot.pages as usize {
+        audit::damage(imports, Some(name));
+        return Err(Error::Corrupt(name.to_owned()));
+    }
+    frozen.pages.iter().try_for_each(|page| snapshot::verify(imports, Some(name), &page.text, &page.check))
+}
+
+fn share(one: &Session, other: &Session) -> bool {
+    matches!((&one.project, &other.project), (Some(one), Some(other)) if may_share(one, other))
+}
+
+/// What does not depend on the store.
+fn check(request: &Request) -> Result<(), Error> {
+    if request.children == 0 || request.children > MAX_CHILDREN {
+        let n = request.children;
+        return Err(Error::Malformed(format!("children is {n}: 1 to {MAX_CHILDREN} are allowed")));
+    }
+    if request.ttl_seconds == Some(0) {
+        return Err(Error::Malformed("ttl-seconds is 0: nobody could take it".into()));
+    }
+    if let Some(name) = &request.agent_type {
+        ids::check("agent type", name, ids::MAX_BYTES)?;
+    }
+    if let Some(name) = &request.call_id {
+        ids::check("call id", name, ids::MAX_BYTES)?;
+    }
+    Ok(())
+}
+
+fn project_of(caller: &Session) -> Option<&str> {
+    caller.project.as_ref().map(|project| project.id.as_str())
+}
+
+/// Equal for equal items (R23): a fingerprint of ids and versions, from which no version can be read back.
+fn content(items: &[Item]) -> String {
+    let names: Vec<_> = items.iter().map(|item| (&item.id, &item.version)).collect();
+    format!("frozen {:032x}", xxh3_128(snapshot::to_json(&names).as_bytes()))
+}
+
+fn digest(request: &Request) -> String {
+    format!("{:032x}", xxh3_128(snapshot::to_json(request).as_bytes()))
+}

@@ -1,0 +1,155 @@
+//! Several pages instead of one (R32): memories stay whole where they can; one that is larger than a page is cut
+//! between characters, so that joining the parts gives the original bytes.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::Imports;
+use crate::block::{self, Head, Part, Tail};
+use crate::capacity::{Content, Draft, Limit};
+use crate::contract::Memory;
+
+/// The most pages, and the most parts of one memory. Pages are laid out with this number in place of their count, which
+/// is known only at the end and never takes more digits.
+const MAX: u32 = 9_999;
+
+/// Layouts that are tried with a smaller limit each time. Needed only for a tokenizer that counts fewer digits as more
+/// tokens.
+const TRIES: u32 = 3;
+
+/// A range of one memory's body.
+#[derive(Clone, Copy)]
+struct Piece {
+    row: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Every page within `limit`. `None`: the limit is too small for any page, or there would be too many.
+pub fn paginate<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Content) -> Option<Vec<Draft>> {
+    let mut inner = limit.clone();
+    for _ in 0..TRIES {
+        let layout = layout(imports, &inner, head, content)?;
+        let drafts = draw(head, content, &layout);
+        let over = drafts.iter().map(|draft| limit.measure(imports, &draft.text).saturating_sub(limit.amount)).max()?;
+        if over == 0 {
+            return Some(drafts);
+        }
+        inner.amount = inner.amount.checked_sub(over)?;
+    }
+    None
+}
+
+/// Which piece goes on which page.
+fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Content) -> Option<Vec<Vec<Piece>>> {
+    let mut pages: Vec<Vec<Piece>> = Vec::new();
+    let mut page: Vec<Piece> = Vec::new();
+    let (mut row, mut start) = (0, 0);
+    while row < content.rows.len() {
+        let first = pages.is_empty();
+        let body = &content.bodies[row];
+        let mut fits = |page: &[Piece], end: usize| {
+            let mut pieces = page.to_vec();
+            pieces.push(Piece { row, start, end });
+            let text = trial(head, content, first, &pieces);
+            limit.fits(imports, &text)
+        };
+        if fits(&page, body.len()) {
+            page.push(Piece { row, start, end: body.len() });
+            (row, start) = (row + 1, 0);
+            continue;
+        }
+        if page.is_empty() {
+            let end = cut(&body[start..], limit.amount, |offset| fits(&[], start + offset))? + start;
+            page.push(Piece { row, start, end });
+            start = end;
+        }
+        pages.push(std::mem::take(&mut page));
+        if pages.len() >= MAX as usize {
+            return None;
+        }
+    }
+    if !page.is_empty() {
+        pages.push(page);
+    }
+    // Nothing but unavailable ids, and even that is too long.
+    if pages.is_empty() { None } else { Some(pages) }
+}
+
+/// The largest offset at which `text` may be cut so that what is before it fits: after a grapheme cluster, or, where the
+/// first one is too large, after a character. `None`: not even one character fits.
+fn cut(text: &str, limit: u32, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
+    // A token is rarely longer than this; a page that could have held more is still a right page.
+    const BYTES_PER_UNIT: usize = 12;
+    let window = (limit as usize).saturating_mul(BYTES_PER_UNIT).max(4);
+    let ends = |starts: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
+        starts.skip(1).chain([text.len()]).take_while(|end| *end <= window).collect()
+    };
+    let clusters = ends(&mut text.grapheme_indices(true).map(|(start, _)| start));
+    let mut best = last_fitting(&clusters, &mut fits);
+    if best.is_none() {
+        let first = text.graphemes(true).next().map_or(0, str::len);
+        let characters = ends(&mut text[..first].char_indices().map(|(start, _)| start));
+        let characters: Vec<usize> = characters.into_iter().filter(|end| *end <= first).collect();
+        best = last_fitting(&characters, &mut fits);
+    }
+    best
+}
+
+/// The last of these ascending offsets that fits, by halving: a longer text takes at least as much.
+fn last_fitting(offsets: &[usize], fits: &mut impl FnMut(usize) -> bool) -> Option<usize> {
+    let count = offsets.partition_point(|offset| fits(*offset));
+    count.checked_sub(1).and_then(|last| offsets.get(last)).copied()
+}
+
+/// A page as large as it can become, before the number of pages and parts is known.
+fn trial(head: &Head, content: &Content, first: bool, pieces: &[Piece]) -> String {
+    let head = Head { page: MAX - 1, pages: MAX, ..*head };
+    let parts: Vec<Part> = pieces.iter().map(|piece| part(content, piece, (MAX, MAX))).collect();
+    let later = later(content, pieces);
+    let tail =
+        if first { Tail { unavailable: content.unavailable, omitted: &[], later: &later } } else { Tail::default() };
+    block::page(&head, &parts, &tail).0
+}
+
+/// The finished pages.
+fn draw(head: &Head, content: &Content, layout: &[Vec<Piece>]) -> Vec<Draft> {
+    let count = |row| layout.iter().flatten().filter(|piece| piece.row == row).count() as u32;
+    let mut seen = vec![0; content.rows.len()];
+    let pages = layout.len() as u32;
+    let mut drafts = Vec::new();
+    for (index, pieces) in layout.iter().enumerate() {
+        let parts: Vec<Part> = pieces
+            .iter()
+            .map(|piece| {
+                seen[piece.row] += 1;
+                part(content, piece, (seen[piece.row], count(piece.row)))
+            })
+            .collect();
+        let later = later(content, pieces);
+        let tail = if index == 0 {
+            Tail { unavailable: content.unavailable, omitted: &[], later: &later }
+        } else {
+            Tail::default()
+        };
+        let (text, spans) = block::page(&Head { page: index as u32 + 1, pages, ..*head }, &parts, &tail);
+        drafts.push(Draft { text, spans: pieces.iter().map(|piece| piece.row).zip(spans).collect() });
+    }
+    drafts
+}
+
+fn part<'a>(content: &'a Content, piece: &Piece, number: (u32, u32)) -> Part<'a> {
+    let body = &content.bodies[piece.row];
+    let whole = piece.start == 0 && piece.end == body.len();
+    Part {
+        row: &content.rows[piece.row],
+        text: &body[piece.start..piece.end],
+        part: if whole { None } else { Some(number) },
+    }
+}
+
+/// What the pages after this one hold.
+fn later<'a>(content: &'a Content, pieces: &[Piece]) -> Vec<&'a Memory> {
+    let Some(last) = pieces.last() else { return Vec::new() };
+    let next = if last.end < content.bodies[last.row].len() { last.row } else { last.row + 1 };
+    content.rows[next..].iter().collect()
+}

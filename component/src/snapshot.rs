@@ -1,0 +1,302 @@
+//! What is frozen and how it is trusted again: composing a block from resolved memories, the rows that keep it, refs,
+//! checksums and standing (R15, R16, R18, R20). Who may claim it is for `child` and `hand_over`.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::block::{self, Head};
+use crate::capacity::{self, Content, Fitted, Limit};
+use crate::contract::*;
+use crate::resolver::{Resolution, resolve};
+use crate::session::damaged;
+use crate::settings::Settings;
+use crate::visibility::Hidden;
+use crate::{Imports, audit};
+
+/// The name of the checksum in front of its value (R16).
+const CHECK: &str = "xxh3-128:";
+
+/// How every ref begins.
+const REF: &str = "snap_";
+
+/// Decimal digits of 128 bits.
+const DIGITS: usize = 39;
+
+/// `snapshot.state`: what the receipt needs beside the row.
+#[derive(Serialize, Deserialize)]
+pub struct State {
+    /// What is in the pages, in their order.
+    pub items: Vec<Item>,
+    /// Ids that could not be had.
+    pub unavailable: Vec<String>,
+    /// What the budget left out.
+    pub omitted: Vec<Omission>,
+    /// All pages together.
+    pub size: Size,
+    /// Each page, in order.
+    pub page_sizes: Vec<Size>,
+}
+
+/// `page.state`: where each body, or part of one, lies in the text: index into `State::items`, offset, length.
+#[derive(Serialize, Deserialize)]
+pub struct PageState {
+    /// In the order of the text.
+    pub spans: Vec<(u32, u32, u32)>,
+}
+
+/// What a block is composed from and for.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// Normalised ids.
+    pub ids: Vec<String>,
+    /// The child's.
+    pub capacity: Capacity,
+    /// R31: the request's own priorities.
+    pub priorities: Vec<(String, u32)>,
+    /// R4: any unavailable id is a refusal.
+    pub strict: bool,
+}
+
+/// A finished block that is not stored yet.
+pub struct Composed {
+    /// Pages with their checksums.
+    pub pages: Vec<Page>,
+    /// For the row.
+    pub state: State,
+    /// When its memories were read.
+    pub at: Instant,
+    /// Why ids are unavailable, for the audit.
+    pub reasons: Vec<(String, Hidden)>,
+}
+
+/// Resolve, measure, fit and render. `owner` is whose visibility counts. `Err` inside: the refusal, with the reasons for
+/// the audit.
+pub fn compose<I: Imports>(
+    imports: &mut I,
+    owner: &Session,
+    order: &Order,
+    snapshot_ref: Option<&str>,
+    settings: &Settings,
+) -> Result<Result<Composed, (Refusal, Vec<(String, Hidden)>)>, Error> {
+    let limit = Limit::of(&order.capacity);
+    let resolved = match resolve(imports, owner, &order.ids, settings)? {
+        Resolution::Done(resolved) => resolved,
+        Resolution::TooLarge(sizes) => {
+            let needed = sizes.iter().fold(0u32, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            let sizes =
+                sizes.into_iter().map(|(id, bytes)| omission(&id, Size { bytes, tokens: bytes, counted: false }));
+            let shortfall =
+                Shortfall { unit: Unit::Bytes, budget: settings.max_body_bytes, needed, sizes: sizes.collect() };
+            return Ok(Err((Refusal::OverCapacity(shortfall), Vec::new())));
+        }
+    };
+    if order.strict && !resolved.unavailable.is_empty() {
+        return Ok(Err((Refusal::Unavailable(resolved.unavailable), resolved.reasons)));
+    }
+
+    let at = imports.now();
+    let model = order.capacity.model.as_deref();
+    let (rows, bodies): (Vec<_>, Vec<_>) = resolved.found.into_iter().map(|found| (found.row, found.body)).unzip();
+    let sizes = capacity::sizes(imports, model, &bodies);
+    let fence = fence(imports, &bodies)?;
+    let head = Head { snapshot_ref, at, fence: &fence, page: 1, pages: 1 };
+    let content =
+        Content { rows: &rows, bodies: &bodies, unavailable: &resolved.unavailable, priorities: &order.priorities };
+    let (drafts, omitted) = match capacity::fit(imports, &limit, order.capacity.overflow, &head, &content) {
+        Fitted::Pages(drafts, omitted) => (drafts, omitted),
+        Fitted::TooLarge(needed) => {
+            let sizes = rows.iter().zip(sizes).map(|(row, size)| omission(&row.id, size)).collect();
+            let shortfall = Shortfall { unit: limit.unit, budget: limit.amount, needed, sizes };
+            return Ok(Err((Refusal::OverCapacity(shortfall), resolved.reasons)));
+        }
+    };
+
+    let texts: Vec<String> = drafts.iter().map(|draft| draft.text.clone()).collect();
+    let page_sizes = capacity::sizes(imports, model, &texts);
+    let digests = imports.sha256(&bodies);
+    if digests.len() != bodies.len() {
+        return Err(damaged("environment.sha256 answered with another number of digests than was asked for"));
+    }
+    let kept: Vec<usize> = (0..rows.len()).filter(|index| !omitted.contains(index)).collect();
+    let item = |index: &usize| Item {
+        id: rows[*index].id.clone(),
+        version: rows[*index].version.clone(),
+        sha256: digests[*index].clone(),
+        size: sizes[*index],
+        removed: false,
+    };
+    let state = State {
+        items: kept.iter().map(item).collect(),
+        unavailable: resolved.unavailable,
+        omitted: omitted.iter().map(|index| omission(&rows[*index].id, sizes[*index])).collect(),
+        size: page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add),
+        page_sizes,
+    };
+    let place = |row: usize| kept.iter().position(|index| *index == row).unwrap_or(0) as u32;
+    let mut pages = Vec::new();
+    for (number, draft) in (1..).zip(drafts) {
+        let spans = draft.spans.iter().map(|(row, span)| (place(*row), span.start as u32, span.bytes as u32)).collect();
+        pages.push(Page { number, check: check(&draft.text), text: draft.text, state: to_json(&PageState { spans }) });
+    }
+    Ok(Ok(Composed { pages, state, at, reasons: resolved.reasons }))
+}
+
+impl Composed {
+    /// The rows of a frozen snapshot.
+    pub fn freeze(&self, snapshot_ref: &str, owner: &SessionKey, expires_at: Instant) -> Frozen {
+        let snapshot = Snapshot {
+            snapshot_ref: snapshot_ref.to_owned(),
+            owner: owner.clone(),
+            created_at: self.at,
+            expires_at,
+            // R18: until it is claimed, its bytes are needed no longer than that.
+            keep_until: expires_at,
+            revoked_at: None,
+            memory_ids: self.state.items.iter().map(|item| item.id.clone()).collect(),
+            pages: self.pages.len() as u32,
+            state: to_json(&self.state),
+        };
+        Frozen { snapshot, pages: self.pages.clone() }
+    }
+
+    /// What the parent is told.
+    pub fn receipt(&self, snapshot_ref: Option<&str>, expires_at: Instant) -> Receipt {
+        let pages = self.pages.len() as u32;
+        receipt_of(&self.state, snapshot_ref, self.at, expires_at, pages)
+    }
+}
+
+/// The receipt of a stored snapshot. `corrupt`: its state cannot be read.
+pub fn receipt(snapshot: &Snapshot) -> Result<Receipt, Error> {
+    let state = state(snapshot)?;
+    let name = Some(snapshot.snapshot_ref.as_str());
+    Ok(receipt_of(&state, name, snapshot.created_at, snapshot.expires_at, snapshot.pages))
+}
+
+fn receipt_of(
+    state: &State,
+    snapshot_ref: Option<&str>,
+    frozen_at: Instant,
+    expires_at: Instant,
+    pages: u32,
+) -> Receipt {
+    Receipt {
+        snapshot_ref: snapshot_ref.map(String::from),
+        frozen_at,
+        expires_at,
+        items: state.items.clone(),
+        unavailable: state.unavailable.clone(),
+        omitted: state.omitted.clone(),
+        size: state.size,
+        pages,
+        attributes: Vec::new(),
+    }
+}
+
+/// The component's part of a snapshot row. `corrupt`: it cannot be read.
+pub fn state(snapshot: &Snapshot) -> Result<State, Error> {
+    serde_json::from_str(&snapshot.state).map_err(|_| Error::Corrupt(snapshot.snapshot_ref.clone()))
+}
+
+/// Where a snapshot stands (R18, R20).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It can be handed over.
+    Ready,
+    /// Its TTL, or its retention, is over.
+    Expired,
+    /// Its owner took it back.
+    Revoked,
+}
+
+/// R18, R20, R21: where this snapshot stands at `now`. A tombstone is expired.
+pub fn standing(snapshot: &Snapshot, now: Instant) -> Standing {
+    if snapshot.revoked_at.is_some() {
+        Standing::Revoked
+    } else if snapshot.pages == 0 || snapshot.expires_at <= now {
+        Standing::Expired
+    } else {
+        Standing::Ready
+    }
+}
+
+/// One snapshot by its ref, or `None`.
+pub fn lookup<I: Imports>(imports: &mut I, snapshot_ref: &str, pages: Selection) -> Result<Option<Frozen>, Error> {
+    let mut rows = imports.snapshots(&[snapshot_ref.to_owned()], pages)?;
+    match (rows.pop(), rows.len()) {
+        (Some(row), 0) if row.as_ref().is_none_or(|row| row.snapshot.snapshot_ref == snapshot_ref) => Ok(row),
+        _ => Err(damaged("snapshots.get answered with other rows than were asked for")),
+    }
+}
+
+/// R15: whether `text` is a ref at all. `malformed` says what one looks like.
+pub fn check_ref(text: &str) -> Result<(), Error> {
+    let digits = text.strip_prefix(REF).unwrap_or_default();
+    if digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok(());
+    }
+    let shown = crate::ids::shown(text);
+    Err(Error::Malformed(format!("snapshot ref {shown} is none: one is {REF} and {DIGITS} digits")))
+}
+
+/// R15: a new, unguessable ref.
+pub fn new_ref<I: Imports>(imports: &mut I) -> Result<String, Error> {
+    name(imports, REF)
+}
+
+/// `prefix` and 128 random bits as decimal digits, since digits take the same number of tokens in every name, and
+/// fewer than hex does.
+pub fn name<I: Imports>(imports: &mut I, prefix: &str) -> Result<String, Error> {
+    Ok(format!("{prefix}{:0DIGITS$}", random(imports, 16)?))
+}
+
+/// R35: 12 digits that occur in no body. Nobody who wrote a body could know them; the search is for the one in a
+/// million million that has them by chance.
+fn fence<I: Imports>(imports: &mut I, bodies: &[String]) -> Result<String, Error> {
+    const TRIES: u32 = 16;
+    for _ in 0..TRIES {
+        let fence = format!("{:012}", random(imports, 8)? % 1_000_000_000_000);
+        if block::fence_holds(&fence, bodies.iter().map(String::as_str)) {
+            return Ok(fence);
+        }
+    }
+    Err(damaged("environment.random-hex gives digits that are not random"))
+}
+
+fn random<I: Imports>(imports: &mut I, bytes: u32) -> Result<u128, Error> {
+    let hex = imports.random_hex(bytes);
+    let number = if hex.len() == 2 * bytes as usize { u128::from_str_radix(&hex, 16).ok() } else { None };
+    number.ok_or_else(|| damaged("environment.random-hex answered with something else than hex digits"))
+}
+
+/// R16: the checksum of a stored text. It guards against rot: who can rewrite the text can rewrite the checksum.
+pub fn check(text: &str) -> String {
+    format!("{CHECK}{:032x}", xxh3_128(text.as_bytes()))
+}
+
+/// R20: whether a stored text is what was frozen. `corrupt` otherwise, with an audit entry.
+pub fn verify<I: Imports>(imports: &mut I, snapshot_ref: Option<&str>, text: &str, stored: &str) -> Result<(), Error> {
+    if check(text) == stored {
+        return Ok(());
+    }
+    audit::damage(imports, snapshot_ref);
+    Err(Error::Corrupt(snapshot_ref.unwrap_or("notice").to_owned()))
+}
+
+/// Two sizes together.
+pub fn add(sum: Size, size: &Size) -> Size {
+    Size {
+        bytes: sum.bytes.saturating_add(size.bytes),
+        tokens: sum.tokens.saturating_add(size.tokens),
+        counted: sum.counted && size.counted,
+    }
+}
+
+fn omission(id: &str, size: Size) -> Omission {
+    Omission { id: id.to_owned(), size, why: "over-budget".into() }
+}
+
+/// A row's `state`. These structures have string keys only, so that writing them cannot fail.
+pub fn to_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
