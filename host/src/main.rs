@@ -1,1 +1,3 @@
+//! The program `memory-prefetch`.
+
 fn main(){}

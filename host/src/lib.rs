@@ -1,0 +1,27 @@
+//! The reference host of memory-prefetch.
+
+mod generated;
+pub mod operator;
+pub mod store;
+
+/// The contract's types, generated from `wit/`.
+pub mod contract {
+    pub use crate::generated::agent_memory::prefetch::{
+        audit::Entry,
+        directory::{Direction, Link, Project, Session},
+        environment::Level,
+        memories::{Audience, Memory, SearchFilter},
+        snapshots::{
+            Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage,
+        },
+        types::*,
+    };
+    pub use crate::generated::exports::agent_memory::prefetch::{
+        about::Info,
+        child::{Answer, CarriedIds, Claim, Hints, Outcome as DeliveryOutcome},
+        orchestrator::{Carry, Delegated, Outcome as DelegationOutcome, Request},
+        tools::{Found, View},
+        upkeep::{Forgotten, Swept},
+        wire::{Delegation, Marked},
+    };
+}
