@@ -95,7 +95,7 @@ pub struct Draft {
 
 /// What became of it.
 pub enum Fitted {
-    /// It fits: pages, and the indices of the memories that were left out.
+    /// It fits: pages, and the indices of the memories that were left out, in no order.
     Pages(Vec<Draft>, Vec<usize>),
     /// It does not: what it would take.
     TooLarge(u32),
@@ -135,11 +135,12 @@ fn trim<I: Imports>(
     content: &Content,
     rank: impl Fn(usize) -> u64,
 ) -> Option<(Vec<Draft>, Vec<usize>)> {
-    let mut order: Vec<usize> = (0..content.rows.len()).collect();
-    order.sort_by_key(|index| (rank(*index), std::cmp::Reverse(*index)));
-    for dropped in 1..order.len() {
-        let mut omitted = order[..dropped].to_vec();
-        omitted.sort_unstable();
+    let mut omitted: Vec<usize> = Vec::new();
+    while let Some(lowest) = lowest(content.rows.len(), &omitted, &rank) {
+        omitted.push(lowest);
+        if omitted.len() == content.rows.len() {
+            return None;
+        }
         let draft = one_page(head, content, &omitted);
         if limit.fits(imports, &draft.text) {
             return Some((vec![draft], omitted));
@@ -148,13 +149,19 @@ fn trim<I: Imports>(
     None
 }
 
+/// The memory to leave out next.
+fn lowest(count: usize, omitted: &[usize], rank: &impl Fn(usize) -> u64) -> Option<usize> {
+    (0..count).filter(|index| !omitted.contains(index)).min_by_key(|index| (rank(*index), std::cmp::Reverse(*index)))
+}
+
 fn one_page(head: &Head, content: &Content, omitted: &[usize]) -> Draft {
     let kept: Vec<usize> = (0..content.rows.len()).filter(|index| !omitted.contains(index)).collect();
     let parts: Vec<Part> = kept
         .iter()
         .map(|index| Part { row: &content.rows[*index], text: &content.bodies[*index], part: None })
         .collect();
-    let omitted: Vec<&Memory> = omitted.iter().map(|index| &content.rows[*index]).collect();
+    let left_out = (0..content.rows.len()).filter(|index| omitted.contains(index));
+    let omitted: Vec<&Memory> = left_out.map(|index| &content.rows[index]).collect();
     let tail = Tail { unavailable: content.unavailable, omitted: &omitted, later: &[] };
     let (text, spans) = block::page(head, &parts, &tail);
     Draft { text, spans: kept.into_iter().zip(spans).collect() }

@@ -1,7 +1,7 @@
 //! The child's side: deliver, replay, page (R20, R22 to R28). What a hand-over is and which one a child may take is
 //! for `hand_over`.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::capacity::Limit;
 use crate::contract::*;
@@ -9,10 +9,11 @@ use crate::hand_over::{self, Kind, Match};
 use crate::session::{damaged, may_share, memory_on};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Order, Standing, compose};
+use crate::state::{fields, from_json, to_json};
 use crate::{Imports, audit, block, ids, session};
 
 /// `delivery.state`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct State {
     /// What came of it.
     outcome: DeliveryOutcome,
@@ -21,6 +22,8 @@ struct State {
     /// Live ids that the child named itself.
     own: Option<Order>,
 }
+
+fields!(State: outcome, size, own);
 
 /// What a claim comes to, before it is stored.
 struct Finding {
@@ -329,8 +332,7 @@ fn repeat<I: Imports>(
     settings: &Settings,
 ) -> Result<Answer, Error> {
     let row = &earlier.delivery;
-    let State { outcome, own, .. } =
-        serde_json::from_str(&row.state).map_err(|_| damaged("the state of a delivery cannot be read"))?;
+    let State { outcome, own, .. } = state(row)?;
     let told = |outcome: DeliveryOutcome| Answer {
         block: block::notice(&outcome).map(notice),
         outcome,
@@ -421,7 +423,7 @@ fn store<I: Imports>(
         place: offer.as_ref().map_or(0, |offer| offer.taken),
         at: now,
         keep_until: later(now, settings.replay),
-        state: snapshot::to_json(&State { outcome: outcome.clone(), size, own }),
+        state: to_json(&State { outcome: outcome.clone(), size, own }),
         check: told.as_deref().map(snapshot::check),
         notice: told.clone(),
     };
@@ -448,9 +450,7 @@ fn store<I: Imports>(
 fn beside(limit: &Limit, given: &[Given], size: Size, items: &[Item]) -> Result<Option<Refusal>, Error> {
     let mut sum = limit.part(&size);
     for given in given {
-        let state: State = serde_json::from_str(&given.delivery.state)
-            .map_err(|_| damaged("the state of a delivery cannot be read"))?;
-        sum = sum.saturating_add(state.size.map_or(0, |size| limit.part(&size)));
+        sum = sum.saturating_add(state(&given.delivery)?.size.map_or(0, |size| limit.part(&size)));
     }
     // The first one was measured against its budget when it was made.
     if sum <= limit.amount || sum == limit.part(&size) {
@@ -463,6 +463,10 @@ fn beside(limit: &Limit, given: &[Given], size: Size, items: &[Item]) -> Result<
         needed: sum,
         sizes: sizes.collect(),
     })))
+}
+
+fn state(row: &Delivery) -> Result<State, Error> {
+    from_json(&row.state).ok_or_else(|| damaged("the state of a delivery cannot be read"))
 }
 
 /// Page 1, its checksum verified, and what it takes.

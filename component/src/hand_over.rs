@@ -1,17 +1,19 @@
 //! Hand-overs: a delegation that waits for its child, and how a child finds its own without a guess (R14, R23, R26).
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+use serde::Serialize;
 
 use crate::contract::*;
 use crate::session::damaged;
 use crate::snapshot::Order;
+use crate::state::{cases, fields, from_json, to_json};
 
 /// The most hand-overs of one parent that are looked at: the youngest.
 pub const LIMIT: u32 = 1_000;
 
 /// R14: what a delegation hands over.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Serialize)]
 pub enum Kind {
     /// A snapshot.
     Frozen,
@@ -25,8 +27,10 @@ pub enum Kind {
     Refused(Refusal),
 }
 
+cases!(Kind: Frozen, Nothing, MemoryOff; Live, Refused);
+
 /// `hand-over.state`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub struct State {
     /// What it hands over.
     pub kind: Kind,
@@ -44,14 +48,16 @@ pub struct State {
     pub warnings: Vec<String>,
 }
 
+fields!(State: kind, content, request, asked, capacity, memory, warnings);
+
 /// The component's part of a hand-over row.
 pub fn state(row: &HandOver) -> Result<State, Error> {
-    serde_json::from_str(&row.state).map_err(|_| damaged(&format!("the state of {} cannot be read", row.id)))
+    from_json(&row.state).ok_or_else(|| damaged(&format!("the state of {} cannot be read", row.id)))
 }
 
 /// R22: how a list of ids is looked up.
 pub fn ids_key(named: &NamedIds) -> String {
-    crate::snapshot::to_json(&(&named.ids, named.mode))
+    to_json(&(&named.ids, named.mode))
 }
 
 /// All hand-overs of one parent.
@@ -148,11 +154,9 @@ fn open(mut offers: Vec<Offer>) -> Vec<Offer> {
 
 /// How many different contents these have.
 fn kinds(offers: &[Offer]) -> Result<u32, Error> {
-    let mut contents = Vec::new();
+    let mut contents = BTreeSet::new();
     for offer in offers {
-        contents.push(state(&offer.hand_over)?.content);
+        contents.insert(state(&offer.hand_over)?.content);
     }
-    contents.sort_unstable();
-    contents.dedup();
     Ok(contents.len() as u32)
 }

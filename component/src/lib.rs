@@ -21,6 +21,7 @@ pub mod resolver;
 pub mod session;
 pub mod settings;
 pub mod snapshot;
+pub mod state;
 pub mod tokens;
 pub mod tools;
 pub mod visibility;
@@ -37,7 +38,7 @@ pub mod bindings {
     wit_bindgen::generate!({
         path: "../wit",
         world: "memory-prefetch",
-        additional_derives: [Clone, PartialEq, serde::Serialize, serde::Deserialize],
+        additional_derives: [Clone, PartialEq, serde::Serialize],
         pub_export_macro: true,
         default_bindings_module: "crate::bindings",
     });

@@ -8,6 +8,7 @@ use crate::hand_over::{self, Kind};
 use crate::session::{may_share, memory_on};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Composed, Order, Standing, compose};
+use crate::state::to_json;
 use crate::visibility::Hidden;
 use crate::{Imports, audit, ids, session};
 
@@ -69,7 +70,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         // Why nothing is delivered is told for as long as a delivery would be kept (R28).
         keep_until: plan.expires_at.max(later(now, settings.replay)),
         task: request.task.clone(),
-        state: snapshot::to_json(&hand_over::State {
+        state: to_json(&hand_over::State {
             kind: plan.kind,
             content: plan.content,
             request: digest(request),
@@ -346,9 +347,9 @@ fn project_of(caller: &Session) -> Option<&str> {
 /// Equal for equal items (R23): a fingerprint of ids and versions, from which no version can be read back.
 fn content(items: &[Item]) -> String {
     let names: Vec<_> = items.iter().map(|item| (&item.id, &item.version)).collect();
-    format!("frozen {:032x}", xxh3_128(snapshot::to_json(&names).as_bytes()))
+    format!("frozen {:032x}", xxh3_128(to_json(&names).as_bytes()))
 }
 
 fn digest(request: &Request) -> String {
-    format!("{:032x}", xxh3_128(snapshot::to_json(request).as_bytes()))
+    format!("{:032x}", xxh3_128(to_json(request).as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! What is frozen and how it is trusted again: composing a block from resolved memories, the rows that keep it, refs,
 //! checksums and standing (R15, R16, R18, R20). Who may claim it is for `child` and `hand_over`.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::block::{self, Head};
@@ -10,6 +10,7 @@ use crate::contract::*;
 use crate::resolver::{Resolution, resolve};
 use crate::session::damaged;
 use crate::settings::Settings;
+use crate::state::{fields, from_json, to_json};
 use crate::visibility::Hidden;
 use crate::{Imports, audit};
 
@@ -23,7 +24,7 @@ const REF: &str = "snap_";
 const DIGITS: usize = 39;
 
 /// `snapshot.state`: what the receipt needs beside the row.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 pub struct State {
     /// What is in the pages, in their order.
     pub items: Vec<Item>,
@@ -37,15 +38,17 @@ pub struct State {
     pub page_sizes: Vec<Size>,
 }
 
+fields!(State: items, unavailable, omitted, size, page_sizes);
+
 /// `page.state`: where each body, or part of one, lies in the text: index into `State::items`, offset, length.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 pub struct PageState {
     /// In the order of the text.
     pub spans: Vec<(u32, u32, u32)>,
 }
 
 /// What a block is composed from and for.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub struct Order {
     /// Normalised ids.
     pub ids: Vec<String>,
@@ -56,6 +59,8 @@ pub struct Order {
     /// R4: any unavailable id is a refusal.
     pub strict: bool,
 }
+
+fields!(Order: ids, capacity, priorities, strict);
 
 /// A finished block that is not stored yet.
 pub struct Composed {
@@ -118,6 +123,7 @@ pub fn compose<I: Imports>(
         return Err(damaged("environment.sha256 answered with another number of digests than was asked for"));
     }
     let kept: Vec<usize> = (0..rows.len()).filter(|index| !omitted.contains(index)).collect();
+    let left_out = (0..rows.len()).filter(|index| omitted.contains(index));
     let item = |index: &usize| Item {
         id: rows[*index].id.clone(),
         version: rows[*index].version.clone(),
@@ -128,7 +134,7 @@ pub fn compose<I: Imports>(
     let state = State {
         items: kept.iter().map(item).collect(),
         unavailable: resolved.unavailable,
-        omitted: omitted.iter().map(|index| omission(&rows[*index].id, sizes[*index])).collect(),
+        omitted: left_out.map(|index| omission(&rows[index].id, sizes[index])).collect(),
         size: page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add),
         page_sizes,
     };
@@ -195,7 +201,7 @@ fn receipt_of(
 
 /// The component's part of a snapshot row. `corrupt`: it cannot be read.
 pub fn state(snapshot: &Snapshot) -> Result<State, Error> {
-    serde_json::from_str(&snapshot.state).map_err(|_| Error::Corrupt(snapshot.snapshot_ref.clone()))
+    from_json(&snapshot.state).ok_or_else(|| Error::Corrupt(snapshot.snapshot_ref.clone()))
 }
 
 /// Where a snapshot stands (R18, R20).
@@ -294,9 +300,4 @@ pub fn add(sum: Size, size: &Size) -> Size {
 
 fn omission(id: &str, size: Size) -> Omission {
     Omission { id: id.to_owned(), size, why: "over-budget".into() }
-}
-
-/// A row's `state`. These structures have string keys only, so that writing them cannot fail.
-pub fn to_json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::contract::*;
+use crate::state::to_json;
 use crate::{ids, snapshot};
 
 /// The largest integer that every JSON reader reads alike.
@@ -40,7 +41,7 @@ pub fn encode(delegation: &Delegation) -> Result<String, Error> {
             Some(WrittenMemory::Ids { prefetch_ids: ids::list(&named.ids, u32::MAX)?, mode })
         }
     };
-    Ok(snapshot::to_json(&Written { task: &delegation.task, memory }))
+    Ok(to_json(&Written { task: &delegation.task, memory }))
 }
 
 /// `wire.decode`.
@@ -94,7 +95,7 @@ fn mode(value: Option<Value>) -> Result<Mode, Error> {
         None | Some(Some("frozen")) => Ok(Mode::Frozen),
         Some(Some("live")) => Ok(Mode::Live),
         Some(_) => {
-            let shown = ids::shown(&value.unwrap_or_default().to_string());
+            let shown = shown(&value.unwrap_or_default());
             Err(malformed(format!("mode is {shown}: allowed are \"frozen\" and \"live\"")))
         }
     }
@@ -104,16 +105,30 @@ fn mode(value: Option<Value>) -> Result<Mode, Error> {
 fn id(value: Value) -> Result<String, Error> {
     match value {
         Value::String(text) => Ok(text),
-        Value::Number(number) => match number.as_u64() {
+        Value::Number(ref number) => match number.as_u64() {
             Some(n) if (1..=MAX_SAFE).contains(&n) => Ok(n.to_string()),
             _ => Err(malformed(format!(
-                "memory id {number} is not a positive integer up to 2^53-1; write it as a string"
+                "memory id {} is not a positive integer up to 2^53-1; write it as a string",
+                shown(&value)
             ))),
         },
-        other => {
-            let shown = ids::shown(&other.to_string());
-            Err(malformed(format!("memory id {shown} is neither a string nor a positive integer")))
-        }
+        other => Err(malformed(format!("memory id {} is neither a string nor a positive integer", shown(&other)))),
+    }
+}
+
+/// The offender. Fractions are not spelled out: printing them would be 15 KB of the component.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(value) => value.to_string(),
+        Value::String(text) => ids::shown(text),
+        Value::Array(_) => "(an array)".into(),
+        Value::Object(_) => "(an object)".into(),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(n), _) => n.to_string(),
+            (_, Some(n)) => n.to_string(),
+            _ => "(a fraction, or too large)".into(),
+        },
     }
 }
 

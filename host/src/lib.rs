@@ -1,8 +1,19 @@
 //! The reference host of memory-prefetch.
 
+mod cache;
+pub mod environment;
+pub mod exports;
 mod generated;
+mod imports;
+pub mod json;
+pub mod limits;
 pub mod operator;
+pub mod runtime;
 pub mod store;
+pub mod tokens;
+pub mod world;
+
+pub use runtime::{CallError, LoadError, Prefetch, Runtime};
 
 /// The contract's types, generated from `wit/`.
 pub mod contract {

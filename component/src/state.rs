@@ -1,0 +1,170 @@
+//! Rows' `state`: JSON that the component writes and reads back. Writing is derived with serde; reading is done here,
+//! from a parsed value, since derived readers would be a quarter of the component's size.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A value that can be read back. `None`: it is not what was written. A missing field of an option reads as `None`, so
+/// that older rows can lack it.
+pub trait Read: Sized {
+    /// From the JSON that serde wrote.
+    fn read(value: &Value) -> Option<Self>;
+}
+
+/// The state of a row.
+pub fn from_json<T: Read>(text: &str) -> Option<T> {
+    T::read(&serde_json::from_str(text).ok()?)
+}
+
+/// A row's `state`. These structures have string keys only, so that writing them cannot fail.
+pub fn to_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// The name of a case, and what it holds; serde writes `"Case"` or `{"Case": …}`.
+pub fn case(value: &Value) -> Option<(&str, &Value)> {
+    match value {
+        Value::String(name) => Some((name, &Value::Null)),
+        Value::Object(map) => map.iter().next().map(|(name, inner)| (name.as_str(), inner)),
+        _ => None,
+    }
+}
+
+impl Read for u32 {
+    fn read(value: &Value) -> Option<u32> {
+        value.as_u64().and_then(|n| u32::try_from(n).ok())
+    }
+}
+
+impl Read for bool {
+    fn read(value: &Value) -> Option<bool> {
+        value.as_bool()
+    }
+}
+
+impl Read for String {
+    fn read(value: &Value) -> Option<String> {
+        value.as_str().map(String::from)
+    }
+}
+
+impl<T: Read> Read for Option<T> {
+    fn read(value: &Value) -> Option<Option<T>> {
+        if value.is_null() { Some(None) } else { T::read(value).map(Some) }
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(value: &Value) -> Option<Vec<T>> {
+        value.as_array()?.iter().map(T::read).collect()
+    }
+}
+
+impl<A: Read, B: Read> Read for (A, B) {
+    fn read(value: &Value) -> Option<(A, B)> {
+        Some((A::read(value.get(0)?)?, B::read(value.get(1)?)?))
+    }
+}
+
+/// A struct, field by field.
+macro_rules! fields {
+    ($type:ty: $($field:ident),+) => {
+        impl $crate::state::Read for $type {
+            fn read(value: &serde_json::Value) -> Option<Self> {
+                let field = |name: &str| value.get(name).unwrap_or(&serde_json::Value::Null);
+                Some(Self { $($field: $crate::state::Read::read(field(stringify!($field)))?),+ })
+            }
+        }
+    };
+}
+
+/// An enum: cases without and with content.
+macro_rules! cases {
+    ($type:ident: $($bare:ident),*; $($full:ident),*) => {
+        impl $crate::state::Read for $type {
+            fn read(value: &serde_json::Value) -> Option<Self> {
+                let (name, _inner) = $crate::state::case(value)?;
+                $(if name == stringify!($bare) { return Some($type::$bare) })*
+                $(if name == stringify!($full) { return $crate::state::Read::read(_inner).map($type::$full) })*
+                None
+            }
+        }
+    };
+}
+
+pub(crate) use {cases, fields};
+
+mod contract {
+    use crate::contract::*;
+
+    fields!(Size: bytes, tokens, counted);
+    fields!(Item: id, version, sha256, size, removed);
+    fields!(Omission: id, size, why);
+    fields!(Shortfall: unit, budget, needed, sizes);
+    fields!(NamedIds: ids, mode);
+    fields!(ContextWindow: window, output_reserve, system, tools, task);
+    fields!(Capacity: budget, model, overflow);
+    cases!(Unit: Bytes, Tokens;);
+    cases!(Mode: Frozen, Live;);
+    cases!(Overflow: Refuse, TrimPriority, TrimRecency, Paginate;);
+    cases!(Budget: ; Bytes, Tokens, Window);
+    cases!(MemoryField: ; SnapshotRef, PrefetchIds);
+    cases!(Refusal: OtherWorkspace; Unavailable, OverCapacity, Policy);
+    cases!(DeliveryOutcome: Delivered, Live, Nothing, MemoryOff, Taken, Expired, Revoked; Ambiguous, Refused);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::*;
+
+    fn comes_back<T: Read + Serialize + PartialEq + std::fmt::Debug>(value: T) {
+        assert_eq!(from_json::<T>(&to_json(&value)), Some(value));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let size = Size { bytes: 1, tokens: u32::MAX, counted: true };
+        let omission = Omission { id: "\u{2028}\"".into(), size, why: "over-budget".into() };
+        let shortfall = Shortfall { unit: Unit::Tokens, budget: 1, needed: 2, sizes: vec![omission.clone(), omission] };
+        comes_back(Item { id: "1".into(), version: "v".into(), sha256: "ab".into(), size, removed: true });
+        for refusal in [
+            Refusal::OtherWorkspace,
+            Refusal::Unavailable(vec!["a".into()]),
+            Refusal::OverCapacity(shortfall),
+            Refusal::Policy("no".into()),
+        ] {
+            comes_back(DeliveryOutcome::Refused(refusal));
+        }
+        for outcome in [
+            DeliveryOutcome::Delivered,
+            DeliveryOutcome::Live,
+            DeliveryOutcome::Nothing,
+            DeliveryOutcome::MemoryOff,
+            DeliveryOutcome::Ambiguous(3),
+            DeliveryOutcome::Taken,
+            DeliveryOutcome::Expired,
+            DeliveryOutcome::Revoked,
+        ] {
+            comes_back(outcome);
+        }
+        let window = ContextWindow { window: 1, output_reserve: 2, system: 3, tools: 4, task: 5 };
+        for budget in [Budget::Bytes(1), Budget::Tokens(2), Budget::Window(window)] {
+            for overflow in [Overflow::Refuse, Overflow::TrimPriority, Overflow::TrimRecency, Overflow::Paginate] {
+                comes_back(Capacity { budget, model: Some("m".into()), overflow });
+                comes_back(Capacity { budget, model: None, overflow });
+            }
+        }
+        for mode in [Mode::Frozen, Mode::Live] {
+            comes_back(MemoryField::PrefetchIds(NamedIds { ids: vec!["1".into()], mode }));
+        }
+        comes_back(MemoryField::SnapshotRef("snap_1".into()));
+    }
+
+    #[test]
+    fn what_was_not_written_is_not_read() {
+        for text in ["", "{}", "[]", "\"Gone\"", "{\"Ambiguous\":-1}", "{\"Refused\":{}}", "nul", "{\"Delivered\""] {
+            assert_eq!(from_json::<DeliveryOutcome>(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The component's imports, answered from a [`Store`]: checks who calls and how much, and passes on. No policy.
+
+use std::sync::Arc;
+
+use crate::contract::*;
+use crate::environment::{Clock, TokenCounter, hex, sha256};
+use crate::exports::{Export, Import};
+use crate::generated::agent_memory::prefetch as wit;
+use crate::limits::{Limits, Meter, Stopped};
+use crate::store::{Fault, Memories, Rows, Store, StoreFailure};
+
+/// What one wasmtime store holds.
+pub(crate) struct State<S> {
+    pub store: S,
+    /// Where memories are, if not in `store`.
+    pub memories: Option<Box<dyn Memories>>,
+    pub clock: Clock,
+    pub tokens: Arc<TokenCounter>,
+    pub limits: Limits,
+    pub meter: Meter,
+    pub unit: Unit,
+}
+
+/// The call that is going on.
+pub(crate) struct Unit {
+    pub export: Export,
+    pub now: Instant,
+    pub host_calls: u32,
+    pub bytes_in: usize,
+    pub audit: Vec<Entry>,
+}
+
+impl Unit {
+    pub fn new(export: Export, now: Instant, bytes_in: usize) -> Unit {
+        Unit { export, now, host_calls: 0, bytes_in, audit: Vec::new() }
+    }
+}
+
+impl<S: Store> State<S> {
+    /// One import is called: may this export do that, and is it not too often?
+    fn enter(&mut self, import: Import) -> wasmtime::Result<()> {
+        self.unit.host_calls += 1;
+        if !self.unit.export.allows(import) {
+            return Err(Stopped::ForbiddenImport.into());
+        }
+        if self.unit.host_calls > self.limits.host_calls {
+            return Err(Stopped::TooManyHostCalls.into());
+        }
+        Ok(())
+    }
+
+    fn memories(&mut self) -> &mut dyn Memories {
+        match &mut self.memories {
+            Some(source) => source.as_mut(),
+            None => &mut self.store,
+        }
+    }
+
+    /// Rows of these many bytes go to the component.
+    fn hand_in<T>(&mut self, rows: T, bytes: impl Fn(&T) -> usize) -> Result<T, Fault> {
+        self.unit.bytes_in = self.unit.bytes_in.saturating_add(bytes(&rows));
+        if self.unit.bytes_in > self.limits.bytes_in {
+            let why = format!("one call may read {} bytes in all", self.limits.bytes_in);
+            return Err(StoreFailure::TooLarge(why).into());
+        }
+        Ok(rows)
+    }
+}
+
+fn memory_bytes(row: &Memory) -> usize {
+    256 + row.body.as_ref().map_or(0, String::len) + row.category.len() + row.version.len() + row.id.len()
+}
+
+fn frozen_bytes(row: &Frozen) -> usize {
+    let ids: usize = row.snapshot.memory_ids.iter().map(String::len).sum();
+    let pages: usize = row.pages.iter().map(|page| page.text.len() + page.state.len()).sum();
+    256 + row.snapshot.state.len() + ids + pages
+}
+
+fn hand_over_bytes(row: &HandOver) -> usize {
+    256 + row.task.len() + row.state.len()
+}
+
+fn given_bytes(row: &Given) -> usize {
+    let notice = row.delivery.notice.as_ref().map_or(0, String::len);
+    256 + row.delivery.state.len() + notice + row.hand_over.as_ref().map_or(0, hand_over_bytes)
+}
+
+fn each<T>(bytes: impl Fn(&T) -> usize) -> impl Fn(&Vec<T>) -> usize {
+    move |rows| rows.iter().map(&bytes).sum()
+}
+
+impl<S: Store> wit::types::Host for State<S> {
+    fn convert_store_error(&mut self, fault: Fault) -> wasmtime::Result<StoreError> {
+        match fault {
+            Fault::Failure(failure) => Ok(failure.into()),
+            Fault::Trap(error) => Err(error),
+        }
+    }
+}
+
+impl<S: Store> wit::memories::Host for State<S> {
+    fn get(&mut self, ids: Vec<String>, max_bytes: u32) -> Result<Vec<Option<Memory>>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.memories().memories(&ids, max_bytes)?;
+        self.hand_in(rows, each(|row: &Option<Memory>| row.as_ref().map_or(8, memory_bytes)))
+    }
+
+    fn search(
+        &mut self,
+        filter: SearchFilter,
+        query: String,
+        limit: u32,
+        max_bytes: u32,
+    ) -> Result<Vec<Memory>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.memories().search(&filter, &query, limit, max_bytes)?;
+        self.hand_in(rows, each(memory_bytes))
+    }
+
+    fn record_access(&mut self, ids: Vec<String>, at: Instant) -> Result<(), Fault> {
+        self.enter(Import::RecordAccess)?;
+        Ok(self.memories().record_access(&ids, at)?)
+    }
+}
+
+impl<S: Store> wit::directory::Host for State<S> {
+    fn sessions(&mut self, keys: Vec<SessionKey>) -> Result<Vec<Option<Session>>, Fault> {
+        self.enter(Import::Read)?;
+        Ok(self.store.sessions(&keys)?)
+    }
+
+    fn projects(&mut self, ids: Vec<String>) -> Result<Vec<Option<Project>>, Fault> {
+        self.enter(Import::Read)?;
+        Ok(self.store.projects(&ids)?)
+    }
+
+    fn workspace_projects(&mut self, workspace: String) -> Result<Vec<Project>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.workspace_projects(&workspace)?;
+        self.hand_in(rows, each(|row: &Project| 64 + row.id.len()))
+    }
+
+    fn links(&mut self, agent: String, others: Vec<String>) -> Result<Vec<Link>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.links(&agent, &others)?;
+        self.hand_in(rows, each(|row: &Link| 64 + row.from_agent.len() + row.to_agent.len() + row.kind.len()))
+    }
+}
+
+impl<S: Store> wit::snapshots::Host for State<S> {
+    fn insert_snapshot(&mut self, frozen: Frozen) -> Result<(), Fault> {
+        self.enter(Import::InsertSnapshot)?;
+        Ok(self.store.insert_snapshot(&frozen)?)
+    }
+
+    fn get(&mut self, refs: Vec<String>, pages: Selection) -> Result<Vec<Option<Frozen>>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.snapshots(&refs, pages)?;
+        self.hand_in(rows, each(|row: &Option<Frozen>| row.as_ref().map_or(8, frozen_bytes)))
+    }
+
+    fn revoke(&mut self, refs: Vec<String>, at: Instant) -> Result<(), Fault> {
+        self.enter(Import::Revoke)?;
+        Ok(self.store.revoke(&refs, at)?)
+    }
+
+    fn overwrite(&mut self, frozen: Vec<Frozen>) -> Result<(), Fault> {
+        self.enter(Import::Overwrite)?;
+        Ok(self.store.overwrite(&frozen)?)
+    }
+
+    fn pinned(&mut self, memory_ids: Vec<String>, at: Instant) -> Result<Vec<String>, Fault> {
+        self.enter(Import::Read)?;
+        Ok(self.store.pinned(&memory_ids, at)?)
+    }
+
+    fn holding(&mut self, memory_ids: Vec<String>, limit: u32) -> Result<Vec<Frozen>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.holding(&memory_ids, limit)?;
+        self.hand_in(rows, each(frozen_bytes))
+    }
+
+    fn expired(&mut self, at: Instant, limit: u32) -> Result<Vec<Snapshot>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.expired(at, limit)?;
+        self.hand_in(rows, each(|row: &Snapshot| 256 + row.state.len()))
+    }
+
+    fn strip(&mut self, refs: Vec<String>, keep_until: Instant) -> Result<(), Fault> {
+        self.enter(Import::Remove)?;
+        Ok(self.store.strip(&refs, keep_until)?)
+    }
+
+    fn remove(&mut self, refs: Vec<String>) -> Result<(), Fault> {
+        self.enter(Import::Remove)?;
+        Ok(self.store.remove(&refs)?)
+    }
+
+    fn insert_hand_over(&mut self, hand_over: HandOver) -> Result<bool, Fault> {
+        self.enter(Import::InsertHandOver)?;
+        Ok(self.store.insert_hand_over(&hand_over)?)
+    }
+
+    fn find_hand_overs(&mut self, filter: OfferFilter, limit: u32) -> Result<Vec<Offer>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.find_hand_overs(&filter, limit)?;
+        self.hand_in(rows, each(|row: &Offer| hand_over_bytes(&row.hand_over)))
+    }
+
+    fn insert_delivery(&mut self, delivery: Delivery) -> Result<bool, Fault> {
+        self.enter(Import::InsertDelivery)?;
+        Ok(self.store.insert_delivery(&delivery)?)
+    }
+
+    fn deliveries(&mut self, child: SessionKey) -> Result<Vec<Given>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.deliveries(&child)?;
+        self.hand_in(rows, each(given_bytes))
+    }
+
+    fn replay(
+        &mut self,
+        child: SessionKey,
+        snapshot_ref: Option<String>,
+        page: u32,
+    ) -> Result<Vec<StoredPage>, Fault> {
+        self.enter(Import::Read)?;
+        let rows = self.store.replay(&child, snapshot_ref.as_deref(), page)?;
+        self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))
+    }
+
+    fn end_deliveries(&mut self, child: SessionKey, at: Instant) -> Result<(), Fault> {
+        self.enter(Import::EndDeliveries)?;
+        Ok(self.store.end_deliveries(&child, at)?)
+    }
+
+    fn remove_unattached(&mut self, at: Instant, limit: u32) -> Result<u32, Fault> {
+        self.enter(Import::Remove)?;
+        Ok(self.store.remove_unattached(at, limit)?)
+    }
+}
+
+impl<S: Store> wit::environment::Host for State<S> {
+    fn now(&mut self) -> wasmtime::Result<Instant> {
+        self.enter(Import::Environment)?;
+        Ok(self.unit.now)
+    }
+
+    fn random_hex(&mut self, bytes: u32) -> wasmtime::Result<String> {
+        const MAX: usize = 64;
+        self.enter(Import::Environment)?;
+        let mut random = [0u8; MAX];
+        let random = usize::try_from(bytes).ok().and_then(|bytes| random.get_mut(..bytes));
+        let random = random.ok_or(Stopped::BadArgument)?;
+        getrandom::fill(random).map_err(|error| wasmtime::Error::msg(format!("no randomness: {error}")))?;
+        Ok(hex(random))
+    }
+
+    fn sha256(&mut self, texts: Vec<String>) -> wasmtime::Result<Vec<String>> {
+        self.enter(Import::Environment)?;
+        Ok(texts.iter().map(|text| sha256(text.as_bytes())).collect())
+    }
+
+    fn count_tokens(&mut self, model: String, texts: Vec<String>) -> wasmtime::Result<Option<Vec<u32>>> {
+        self.enter(Import::Environment)?;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        Ok((self.tokens)(&model, &texts))
+    }
+
+    fn settings(&mut self, project: Option<String>, names: Vec<String>) -> wasmtime::Result<Vec<Option<String>>> {
+        self.enter(Import::Settings)?;
+        let rows: Rows<_> = self.store.settings(project.as_deref(), &names);
+        Ok(rows.unwrap_or_else(|failure| {
+            // The contract's `settings` cannot fail; what holds where nothing is set is safe.
+            log::warn!("settings could not be read: {failure}");
+            vec![None; names.len()]
+        }))
+    }
+
+    fn log(&mut self, level: Level, line: String) -> wasmtime::Result<()> {
+        self.enter(Import::Log)?;
+        let level = match level {
+            Level::Debug => log::Level::Debug,
+            Level::Info => log::Level::Info,
+            Level::Warn => log::Level::Warn,
+            Level::Error => log::Level::Error,
+        };
+        log::log!(target: "memory_prefetch::component", level, "{}", line.escape_debug());
+        Ok(())
+    }
+}
+
+impl<S: Store> wit::audit::Host for State<S> {
+    fn append(&mut self, entries: Vec<Entry>) -> wasmtime::Result<()> {
+        self.enter(Import::AppendAudit)?;
+        self.unit.audit.extend(entries);
+        Ok(())
+    }
+}

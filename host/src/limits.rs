@@ -1,0 +1,83 @@
+//! What one call of a component may take. A component can never crash, hang or exhaust the host: it is stopped, and the
+//! caller gets a typed error.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// The limits of one call. The defaults leave an honest policy ample room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of the component, in bytes.
+    pub memory: usize,
+    /// Elements of its tables.
+    pub table_elements: usize,
+    /// Time for one exported call, store calls included. Checked in the component's own code; a store call that waits
+    /// is bounded by the store's own waiting time.
+    pub time: Duration,
+    /// Imported functions that one exported call may call.
+    pub host_calls: u32,
+    /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer.
+    pub bytes_in: usize,
+    /// Bytes that the component hands to the host in one import call, or as its answer.
+    pub bytes_out: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            memory: 64 << 20,
+            table_elements: 10_000,
+            time: Duration::from_secs(5),
+            host_calls: 20_000,
+            bytes_in: 16 << 20,
+            bytes_out: 16 << 20,
+        }
+    }
+}
+
+/// Why a call was stopped by the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Stopped {
+    /// It took longer than [`Limits::time`].
+    #[error("it ran longer than this host allows")]
+    OutOfTime,
+    /// It called imports more often than [`Limits::host_calls`].
+    #[error("it called the host more often than this host allows")]
+    TooManyHostCalls,
+    /// It called an import that this export may not call.
+    #[error("it called an import that this call may not use")]
+    ForbiddenImport,
+    /// It asked for more than `random-hex` may give.
+    #[error("it passed an argument that the contract does not allow")]
+    BadArgument,
+}
+
+/// Counts what an instance takes, and refuses what is over its limits.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    memory_limit: usize,
+    table_limit: usize,
+    /// Bytes of linear memory now.
+    pub memory: usize,
+}
+
+impl Meter {
+    pub fn new(limits: &Limits) -> Meter {
+        Meter { memory_limit: limits.memory, table_limit: limits.table_elements, memory: 0 }
+    }
+}
+
+impl wasmtime::ResourceLimiter for Meter {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let fits = desired <= self.memory_limit;
+        if fits {
+            self.memory = desired;
+        }
+        Ok(fits)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= self.table_limit)
+    }
+}

@@ -1,0 +1,682 @@
+//! Runs a policy component over a store: [`Runtime`] is one loaded component with its limits, [`Prefetch`] the exported
+//! functions of it over one store. One exported call is one unit of work: it is committed when the component answers ok,
+//! and undone when it answers an error or is stopped.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+use wasmtime::component::{Component, HasSelf, Instance, Linker};
+use wasmtime::{Config, Engine};
+
+use crate::contract::{self, *};
+use crate::environment::{Clock, TokenCounter, sha256};
+use crate::exports::Export;
+use crate::generated::{MemoryPrefetch, MemoryPrefetchPre};
+use crate::imports::{State, Unit};
+use crate::limits::{Limits, Meter, Stopped};
+use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
+use crate::{cache, tokens, world};
+
+/// The component that this crate was built with.
+pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_COMPONENT"));
+
+/// How often the clock ticks that ends calls which take too long.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Why a component cannot be used. Nothing was run.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("the component {path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not the component that was asked for.
+    #[error("the component's SHA-256 is {found}, and {expected} was asked for: it is not loaded")]
+    OtherDigest {
+        /// What was asked for.
+        expected: String,
+        /// What the file has.
+        found: String,
+    },
+    /// It is not a WebAssembly component: truncated, a core module, or something else.
+    #[error("this is not a WebAssembly component ({0}); a core module must be made into one first, and a download may be cut short")]
+    NotAComponent(String),
+    /// It is made for another world, or for another version of the contract.
+    #[error("the component does not fit this host: {why}. It needs {needs}. This host offers {offers}")]
+    OtherWorld {
+        /// What does not fit.
+        why: String,
+        /// The imports and exports that the component has.
+        needs: String,
+        /// The imports that this host has, and the exports that it calls.
+        offers: String,
+    },
+    /// The engine could not be set up on this machine.
+    #[error("WebAssembly cannot be run here: {0}")]
+    Engine(String),
+}
+
+/// Why a call did not do what it was asked. Nothing was stored, but for audit entries.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// The policy answered an error.
+    #[error("{}", explain(.0))]
+    Policy(contract::Error),
+    /// The unit of work could not be opened or committed.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
+    /// The component broke a limit.
+    #[error("the component was stopped in {export}: {why}")]
+    Stopped {
+        /// The exported function.
+        export: &'static str,
+        /// Which limit.
+        why: Stopped,
+    },
+    /// The component trapped: it panicked, overflowed its stack, ran out of memory, or answered with something that is
+    /// not of the contract.
+    #[error("the component failed in {export}: {why}")]
+    Trapped {
+        /// The exported function.
+        export: &'static str,
+        /// What wasmtime says.
+        why: String,
+    },
+    /// The request is larger than [`Limits::bytes_in`]; the component was not called.
+    #[error("the request has {bytes} bytes, and this host takes {limit}")]
+    RequestTooLarge {
+        /// Its texts together.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// A policy's error in words.
+pub fn explain(error: &contract::Error) -> String {
+    use contract::Error as E;
+    match error {
+        E::Malformed(why) => format!("malformed request: {why}"),
+        E::Unavailable(names) => format!("not available: {}", names.join(", ")),
+        E::Expired => "this snapshot has expired: delegate again".into(),
+        E::Revoked => "this snapshot was revoked by its owner".into(),
+        E::Corrupt(name) => format!("the stored bytes of {name} are not those that were frozen: nothing is delivered"),
+        E::NoLink => "no link lets this agent read the other one".into(),
+        E::WrongDirection => "there is a link between these agents, and it runs the other way".into(),
+        E::StoreNotAvailable => "the other agent's store cannot be reached".into(),
+        E::Store(error) => store_failure(error.clone()).to_string(),
+        E::Other(why) if why == "unsupported" => "this component does not support that yet".into(),
+        E::Other(why) => why.clone(),
+    }
+}
+
+fn store_failure(error: StoreError) -> StoreFailure {
+    match error {
+        StoreError::Busy(why) => StoreFailure::Busy(why),
+        StoreError::Absent(why) => StoreFailure::Absent(why),
+        StoreError::Damaged(why) => StoreFailure::Damaged(why),
+        StoreError::TooLarge(why) => StoreFailure::TooLarge(why),
+        StoreError::Other(why) => StoreFailure::Other(why),
+    }
+}
+
+/// What to load and how.
+#[derive(Default)]
+pub struct RuntimeBuilder {
+    component: Option<Vec<u8>>,
+    path: Option<PathBuf>,
+    sha256: Option<String>,
+    limits: Limits,
+    cache: Option<PathBuf>,
+}
+
+impl RuntimeBuilder {
+    /// Load this file instead of the built-in component.
+    pub fn component_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Load these bytes instead of the built-in component.
+    pub fn component_bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.component = Some(bytes.into());
+        self
+    }
+
+    /// Load it only if its SHA-256 is this one, in hex.
+    pub fn sha256(mut self, digest: impl Into<String>) -> Self {
+        self.sha256 = Some(digest.into());
+        self
+    }
+
+    /// Other limits than the default ones.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Keep compiled code in this directory, so that the next process starts in a millisecond. The directory must
+    /// belong to this user alone: whoever can write there can run code as this user.
+    pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.cache = Some(dir.into());
+        self
+    }
+
+    /// Read, check and compile the component.
+    pub fn build(self) -> Result<Runtime, LoadError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
+        };
+        let bytes = match (self.component, &self.path) {
+            (Some(bytes), _) => bytes,
+            (None, Some(path)) => read(path)?,
+            (None, None) => BUILT_IN.to_vec(),
+        };
+        let digest = sha256(&bytes);
+        if let Some(expected) = self.sha256.map(|digest| digest.to_ascii_lowercase())
+            && expected != digest
+        {
+            return Err(LoadError::OtherDigest { expected, found: digest });
+        }
+
+        let mut config = Config::new();
+        config.wasm_component_model(true);
+        config.epoch_interruption(true);
+        // On by default in wasmtime 48; it makes each call 2.4 times slower, and nothing here is concurrent.
+        config.concurrency_support(false);
+        let engine = Engine::new(&config).map_err(|error| LoadError::Engine(format!("{error:#}")))?;
+        let component = cache::compile(&engine, &bytes, &digest, self.cache.as_deref())?;
+        let world = world::check(&engine, &component)?;
+        let ticker = Ticker::start(&engine);
+        Ok(Runtime {
+            engine,
+            component,
+            digest,
+            world,
+            bytes: bytes.into(),
+            limits: self.limits,
+            clock: Clock::System,
+            tokens: Arc::new(tokens::count),
+            _ticker: ticker,
+        })
+    }
+}
+
+/// One loaded component. Cheap to clone; each [`Prefetch`] made from it has its own sandbox.
+#[derive(Clone)]
+pub struct Runtime {
+    engine: Engine,
+    component: Component,
+    digest: String,
+    world: world::World,
+    bytes: Arc<[u8]>,
+    limits: Limits,
+    clock: Clock,
+    tokens: Arc<TokenCounter>,
+    _ticker: Arc<Ticker>,
+}
+
+impl Runtime {
+    /// What to load and how; [`RuntimeBuilder::build`] loads it.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+
+    /// Take the time from this clock.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Count tokens with this function instead of the built-in tokenizers.
+    pub fn set_token_counter(&mut self, count: Arc<TokenCounter>) {
+        self.tokens = count;
+    }
+
+    /// SHA-256 of the component, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The component's bytes.
+    pub fn component(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The component's imports and exports.
+    pub fn world(&self) -> &world::World {
+        &self.world
+    }
+
+    /// The component over this store.
+    pub fn open<S: Store + 'static>(&self, store: S) -> Result<Prefetch<S>, LoadError> {
+        let other_world = |error: wasmtime::Error| self.world.other_world(format!("{error:#}"));
+        let mut linker = Linker::new(&self.engine);
+        MemoryPrefetch::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut State<S>| state)
+            .map_err(other_world)?;
+        let pre = linker.instantiate_pre(&self.component).map_err(other_world)?;
+        let pre = MemoryPrefetchPre::new(pre).map_err(other_world)?;
+        let state = State {
+            store,
+            memories: None,
+            clock: self.clock,
+            tokens: self.tokens.clone(),
+            limits: self.limits.clone(),
+            meter: Meter::new(&self.limits),
+            unit: Unit::new(Export::Describe, 0, 0),
+        };
+        Ok(Prefetch { runtime: self.clone(), pre, sandbox: Sandbox::Empty(Box::new(state)) })
+    }
+}
+
+/// Makes the engine's epoch advance, so that endless loops end.
+struct Ticker {
+    stop: Arc<AtomicBool>,
+}
+
+impl Ticker {
+    fn start(engine: &Engine) -> Arc<Ticker> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (engine, stopped) = (engine.weak(), stop.clone());
+        std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(TICK);
+                match engine.upgrade() {
+                    Some(engine) => engine.increment_epoch(),
+                    None => return,
+                }
+            }
+        });
+        Arc::new(Ticker { stop })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An instance, made at the first call and made anew after a trap: a trap poisons it.
+enum Sandbox<S: Store + 'static> {
+    Empty(Box<State<S>>),
+    Ready(Box<Running<S>>),
+    /// Only while one becomes the other.
+    Moving,
+}
+
+struct Running<S: Store + 'static> {
+    wasm: wasmtime::Store<State<S>>,
+    instance: Instance,
+    exports: MemoryPrefetch,
+}
+
+/// The exported functions over one store. Not re-entrant; use one per thread.
+pub struct Prefetch<S: Store + 'static> {
+    runtime: Runtime,
+    pre: MemoryPrefetchPre<State<S>>,
+    sandbox: Sandbox<S>,
+}
+
+type Called<T> = wasmtime::Result<Result<T, contract::Error>>;
+
+impl<S: Store + 'static> Prefetch<S> {
+    /// Take memories from here instead of from the store.
+    pub fn with_memories(mut self, source: impl Memories + 'static) -> Self {
+        self.state().memories = Some(Box::new(source));
+        self
+    }
+
+    /// The store, between two calls.
+    pub fn store(&mut self) -> &mut S {
+        &mut self.state().store
+    }
+
+    /// Take the time from this clock from now on.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.state().clock = clock;
+    }
+
+    /// The runtime that this was opened from.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Drop the instance and give the store back.
+    pub fn into_store(mut self) -> S {
+        match std::mem::replace(&mut self.sandbox, Sandbox::Moving) {
+            Sandbox::Empty(state) => state.store,
+            Sandbox::Ready(running) => running.wasm.into_data().store,
+            Sandbox::Moving => unreachable!("no call is going on"),
+        }
+    }
+
+    /// Linear memory of the instance, in bytes; 0 if there is none yet.
+    pub fn memory_bytes(&mut self) -> usize {
+        match &mut self.sandbox {
+            Sandbox::Ready(running) => running.wasm.data().meter.memory,
+            _ => 0,
+        }
+    }
+
+    /// `orchestrator.estimate`
+    pub fn estimate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
+        self.call(Export::Estimate, Some(session), request_bytes(request), |run| {
+            run.exports.agent_memory_prefetch_orchestrator().call_estimate(&mut run.wasm, session, request)
+        })
+    }
+
+    /// `orchestrator.delegate`
+    pub fn delegate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
+        self.call(Export::Delegate, Some(session), request_bytes(request), |run| {
+            run.exports.agent_memory_prefetch_orchestrator().call_delegate(&mut run.wasm, session, request)
+        })
+    }
+
+    /// `orchestrator.revalidate`
+    pub fn revalidate(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<Receipt, CallError> {
+        self.call(Export::Revalidate, Some(session), snapshot_ref.len(), |run| {
+            run.exports.agent_memory_prefetch_orchestrator().call_revalidate(&mut run.wasm, session, snapshot_ref)
+        })
+    }
+
+    /// `orchestrator.revoke`
+    pub fn revoke(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<(), CallError> {
+        self.call(Export::Revoke, Some(session), snapshot_ref.len(), |run| {
+            run.exports.agent_memory_prefetch_orchestrator().call_revoke(&mut run.wasm, session, snapshot_ref)
+        })
+    }
+
+    /// `child.deliver`
+    pub fn deliver(&mut self, child: &SessionKey, occasion: &str, claim: &Claim) -> Result<Answer, CallError> {
+        let bytes = match claim {
+            Claim::SnapshotRef(name) => name.len(),
+            Claim::Ids(carried) => texts(&carried.ids.ids),
+            Claim::ParentSession(hints) => hints.task.as_ref().map_or(0, String::len),
+        };
+        self.call(Export::Deliver, Some(child), bytes + occasion.len(), |run| {
+            run.exports.agent_memory_prefetch_child().call_deliver(&mut run.wasm, child, occasion, claim)
+        })
+    }
+
+    /// `child.replay`
+    pub fn replay(&mut self, child: &SessionKey) -> Result<Vec<Block>, CallError> {
+        self.call(Export::Replay, Some(child), 0, |run| {
+            run.exports.agent_memory_prefetch_child().call_replay(&mut run.wasm, child)
+        })
+    }
+
+    /// `child.page`
+    pub fn page(&mut self, child: &SessionKey, snapshot_ref: &str, number: u32) -> Result<Block, CallError> {
+        self.call(Export::Page, Some(child), snapshot_ref.len(), |run| {
+            run.exports.agent_memory_prefetch_child().call_page(&mut run.wasm, child, snapshot_ref, number)
+        })
+    }
+
+    /// `tools.get`
+    pub fn get(&mut self, session: &SessionKey, ids: &[String]) -> Result<Found, CallError> {
+        self.call(Export::Get, Some(session), texts(ids), |run| {
+            run.exports.agent_memory_prefetch_tools().call_get(&mut run.wasm, session, ids)
+        })
+    }
+
+    /// `tools.recall`
+    pub fn recall(
+        &mut self,
+        session: &SessionKey,
+        target: Option<&str>,
+        query: &str,
+        limit: u32,
+    ) -> Result<Vec<View>, CallError> {
+        self.call(Export::Recall, Some(session), query.len() + target.map_or(0, str::len), |run| {
+            run.exports.agent_memory_prefetch_tools().call_recall(&mut run.wasm, session, target, query, limit)
+        })
+    }
+
+    /// `upkeep.evictable`
+    pub fn evictable(&mut self, memory_ids: &[String]) -> Result<Vec<String>, CallError> {
+        self.call(Export::Evictable, None, texts(memory_ids), |run| {
+            run.exports.agent_memory_prefetch_upkeep().call_evictable(&mut run.wasm, memory_ids)
+        })
+    }
+
+    /// `upkeep.sweep`
+    pub fn sweep(&mut self, limit: u32) -> Result<Swept, CallError> {
+        self.call(Export::Sweep, None, 0, |run| {
+            run.exports.agent_memory_prefetch_upkeep().call_sweep(&mut run.wasm, limit)
+        })
+    }
+
+    /// `upkeep.session-ended`
+    pub fn session_ended(&mut self, session: &SessionKey) -> Result<(), CallError> {
+        self.call(Export::SessionEnded, None, 0, |run| {
+            run.exports.agent_memory_prefetch_upkeep().call_session_ended(&mut run.wasm, session)
+        })
+    }
+
+    /// `upkeep.forget`
+    pub fn forget(&mut self, memory_ids: &[String]) -> Result<Forgotten, CallError> {
+        self.call(Export::Forget, None, texts(memory_ids), |run| {
+            run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)
+        })
+    }
+
+    /// `wire.encode`
+    pub fn encode(&mut self, delegation: &Delegation) -> Result<String, CallError> {
+        self.call(Export::Encode, None, delegation.task.len(), |run| {
+            run.exports.agent_memory_prefetch_wire().call_encode(&mut run.wasm, delegation)
+        })
+    }
+
+    /// `wire.decode`
+    pub fn decode(&mut self, json: &str) -> Result<Delegation, CallError> {
+        self.call(Export::Decode, None, json.len(), |run| {
+            run.exports.agent_memory_prefetch_wire().call_decode(&mut run.wasm, json)
+        })
+    }
+
+    /// `wire.parse-markers`
+    pub fn parse_markers(&mut self, text: &str) -> Result<Marked, CallError> {
+        self.call(Export::ParseMarkers, None, text.len(), |run| {
+            run.exports.agent_memory_prefetch_wire().call_parse_markers(&mut run.wasm, text).map(Ok)
+        })
+    }
+
+    /// `about.describe`
+    pub fn describe(&mut self) -> Result<Info, CallError> {
+        self.call(Export::Describe, None, 0, |run| {
+            run.exports.agent_memory_prefetch_about().call_describe(&mut run.wasm).map(Ok)
+        })
+    }
+
+    /// One exported call, one unit of work.
+    pub(crate) fn call<T>(
+        &mut self,
+        export: Export,
+        session: Option<&SessionKey>,
+        bytes: usize,
+        function: impl FnOnce(&mut RunningRef<'_, S>) -> Called<T>,
+    ) -> Result<T, CallError> {
+        let limit = self.runtime.limits.bytes_in;
+        let bytes = bytes + session.map_or(0, |key| key.harness.len() + key.id.len());
+        if bytes > limit {
+            return Err(CallError::RequestTooLarge { bytes, limit });
+        }
+        let state = self.state();
+        let now = state.clock.now();
+        state.unit = Unit::new(export, now, bytes);
+        if let Some(access) = export.access() {
+            begin(state, access)?;
+        }
+
+        let called = match self.run() {
+            Ok(running) => {
+                let Running { wasm, instance, exports } = running;
+                function(&mut RunningRef { wasm, instance, exports })
+            }
+            Err(error) => Err(error),
+        };
+        let result = match called {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(CallError::Policy(error)),
+            Err(error) => {
+                // Its memory may be in any state: the instance is dropped, the next call makes a new one.
+                self.reset();
+                Err(stopped(export, error))
+            }
+        };
+        self.end(export, session, now, result)
+    }
+
+    /// Commit or undo, and keep the audit either way.
+    fn end<T>(
+        &mut self,
+        export: Export,
+        session: Option<&SessionKey>,
+        at: Instant,
+        result: Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let component = self.runtime.digest.clone();
+        let state = self.state();
+        let row = |entry, rolled_back| AuditRow {
+            at,
+            session: session.cloned(),
+            export: export.name(),
+            component: component.clone(),
+            rolled_back,
+            entry,
+        };
+        let entries = std::mem::take(&mut state.unit.audit);
+        if let Some(source) = &mut state.memories {
+            source.end();
+        }
+        let Some(access) = export.access() else { return result };
+
+        let result = result.and_then(|value| {
+            if access == Access::Write {
+                let rows: Vec<AuditRow> = entries.iter().cloned().map(|entry| row(entry, false)).collect();
+                state.store.append_audit(&rows)?;
+            }
+            state.store.commit()?;
+            Ok(value)
+        });
+        if result.is_err() {
+            state.store.roll_back();
+        }
+        // A unit that reads has no transaction to write in; one that was undone has none any more.
+        if result.is_err() || access == Access::Read {
+            let rolled_back = result.is_err();
+            let rows: Vec<AuditRow> = entries.into_iter().map(|entry| row(entry, rolled_back)).collect();
+            if !rows.is_empty()
+                && let Err(failure) = state.store.append_audit(&rows)
+            {
+                log::error!("{} audit entries could not be written: {failure}", rows.len());
+            }
+        }
+        result
+    }
+
+    fn state(&mut self) -> &mut State<S> {
+        match &mut self.sandbox {
+            Sandbox::Empty(state) => state,
+            Sandbox::Ready(running) => running.wasm.data_mut(),
+            Sandbox::Moving => unreachable!("no call is going on"),
+        }
+    }
+
+    /// The instance, made if there is none, with its time set.
+    fn run(&mut self) -> wasmtime::Result<&mut Running<S>> {
+        if let Sandbox::Empty(_) = &self.sandbox
+            && let Sandbox::Empty(state) = std::mem::replace(&mut self.sandbox, Sandbox::Moving)
+        {
+            let mut wasm = wasmtime::Store::new(&self.runtime.engine, *state);
+            wasm.data_mut().meter = Meter::new(&self.runtime.limits);
+            wasm.limiter(|state| &mut state.meter);
+            wasm.set_hostcall_fuel(self.runtime.limits.bytes_out);
+            wasm.epoch_deadline_trap();
+            wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
+            let made = self.pre.instance_pre().instantiate(&mut wasm).and_then(|instance| {
+                let exports = MemoryPrefetch::new(&mut wasm, &instance)?;
+                Ok((instance, exports))
+            });
+            match made {
+                Ok((instance, exports)) => {
+                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, exports }));
+                }
+                Err(error) => {
+                    self.sandbox = Sandbox::Empty(Box::new(wasm.into_data()));
+                    return Err(error);
+                }
+            }
+        }
+        match &mut self.sandbox {
+            Sandbox::Ready(running) => {
+                running.wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
+                Ok(running)
+            }
+            _ => unreachable!("it was made above"),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.sandbox = match std::mem::replace(&mut self.sandbox, Sandbox::Moving) {
+            Sandbox::Ready(running) => Sandbox::Empty(Box::new(running.wasm.into_data())),
+            other => other,
+        };
+    }
+}
+
+/// What a call works with.
+pub(crate) struct RunningRef<'a, S: Store + 'static> {
+    pub wasm: &'a mut wasmtime::Store<State<S>>,
+    pub instance: &'a Instance,
+    pub exports: &'a MemoryPrefetch,
+}
+
+fn begin<S: Store>(state: &mut State<S>, access: Access) -> Result<(), CallError> {
+    state.store.begin_unit(access)?;
+    if let Some(source) = &mut state.memories
+        && let Err(failure) = source.begin()
+    {
+        state.store.roll_back();
+        return Err(failure.into());
+    }
+    Ok(())
+}
+
+fn stopped(export: Export, error: wasmtime::Error) -> CallError {
+    let export = export.name();
+    if let Some(why) = error.downcast_ref::<Stopped>() {
+        return CallError::Stopped { export, why: *why };
+    }
+    match error.downcast_ref::<wasmtime::Trap>() {
+        Some(wasmtime::Trap::Interrupt) => CallError::Stopped { export, why: Stopped::OutOfTime },
+        Some(trap) => CallError::Trapped { export, why: trap.to_string() },
+        None => CallError::Trapped { export, why: format!("{error:#}") },
+    }
+}
+
+/// One more than fits, since the first tick may come at once.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1).saturating_add(1)
+}
+
+fn texts(list: &[String]) -> usize {
+    list.iter().map(String::len).sum()
+}
+
+fn request_bytes(request: &Request) -> usize {
+    let named = match &request.memory {
+        Some(MemoryField::PrefetchIds(named)) => texts(&named.ids),
+        Some(MemoryField::SnapshotRef(name)) => name.len(),
+        None => 0,
+    };
+    let priorities: usize = request.priorities.iter().map(|(id, _)| id.len() + 4).sum();
+    request.task.len() + named + priorities
+}
