@@ -1,6 +1,7 @@
 //! The reference host of memory-prefetch.
 
 mod cache;
+pub mod conformance;
 pub mod environment;
 pub mod exports;
 mod generated;

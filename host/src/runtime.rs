@@ -365,6 +365,11 @@ impl<S: Store + 'static> Prefetch<S> {
         }
     }
 
+    /// Imported functions that the last call called, but for `log`.
+    pub fn last_host_calls(&mut self) -> u32 {
+        self.state().unit.host_calls
+    }
+
     /// `orchestrator.estimate`
     pub fn estimate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
         self.call(Export::Estimate, Some(session), request_bytes(request), |run| {
