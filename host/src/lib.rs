@@ -9,6 +9,7 @@ mod imports;
 pub mod json;
 pub mod limits;
 pub mod operator;
+mod request;
 pub mod runtime;
 pub mod store;
 pub mod tokens;
