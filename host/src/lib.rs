@@ -1,7 +1,10 @@
 //! The reference host of memory-prefetch.
 
+mod allowance;
 mod generated;
+pub mod memory_store;
 pub mod operator;
+pub mod sqlite_store;
 pub mod store;
 
 /// The contract's types, generated from `wit/`.
@@ -11,9 +14,7 @@ pub mod contract {
         directory::{Direction, Link, Project, Session},
         environment::Level,
         memories::{Audience, Memory, SearchFilter},
-        snapshots::{
-            Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage,
-        },
+        snapshots::{Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage},
         types::*,
     };
     pub use crate::generated::exports::agent_memory::prefetch::{
