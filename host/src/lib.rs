@@ -1,5 +1,6 @@
 //! The reference host of memory-prefetch.
 
+mod allowance;
 mod cache;
 pub mod conformance;
 pub mod environment;
@@ -8,9 +9,11 @@ mod generated;
 mod imports;
 pub mod json;
 pub mod limits;
+pub mod memory_store;
 pub mod operator;
 mod request;
 pub mod runtime;
+pub mod sqlite_store;
 pub mod store;
 pub mod tokens;
 pub mod world;
@@ -24,9 +27,7 @@ pub mod contract {
         directory::{Direction, Link, Project, Session},
         environment::Level,
         memories::{Audience, Memory, SearchFilter},
-        snapshots::{
-            Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage,
-        },
+        snapshots::{Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage},
         types::*,
     };
     pub use crate::generated::exports::agent_memory::prefetch::{
