@@ -8,8 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::contract::*;
 use crate::environment::Clock;
 use crate::json;
+use crate::memory_store::MemoryStore;
 use crate::operator::{MemoryEdit, NewMemory, NewSession, Operator};
 use crate::runtime::{Prefetch, Runtime};
+use crate::sqlite_store::{SqliteOptions, SqliteStore};
 use crate::store::{AuditRow, StoreFailure};
 
 /// A store that scenarios can be run on.
@@ -18,6 +20,62 @@ pub trait Testbed: Operator + Sized + 'static {
     fn restart(self) -> Result<Self, StoreFailure>;
     /// Change a stored page without the checksum's knowledge, as a failing disk would. `false`: there is no such page.
     fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure>;
+}
+
+impl Testbed for MemoryStore {
+    fn restart(self) -> Result<Self, StoreFailure> {
+        Ok(self)
+    }
+    fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure> {
+        Ok(self.damage_page(snapshot_ref, number))
+    }
+}
+
+impl Testbed for SqliteStore {
+    fn restart(self) -> Result<Self, StoreFailure> {
+        self.reopen()
+    }
+    fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure> {
+        self.damage_page(snapshot_ref, number)
+    }
+}
+
+/// The stores that scenarios can be run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// A new SQLite file for each scenario.
+    Sqlite,
+    /// Plain collections.
+    Memory,
+}
+
+/// Run the scenarios of these files and directories, and report each as it ends. Answers how many passed and failed.
+pub fn run(
+    paths: &[PathBuf],
+    runtime: &Runtime,
+    backend: Backend,
+    mut report: impl FnMut(&Report),
+) -> Result<(u32, u32), String> {
+    let (mut passed, mut failed) = (0, 0);
+    for file in files(paths)? {
+        let count = |outcome: Report| {
+            if outcome.failure.is_none() { passed += 1 } else { failed += 1 }
+            report(&outcome);
+        };
+        match backend {
+            Backend::Memory => run_file(&file, runtime, || Ok(MemoryStore::new()), count),
+            Backend::Sqlite => {
+                let dir = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+                let mut number = 0;
+                let open = || {
+                    number += 1;
+                    SqliteStore::open(dir.path().join(format!("{number}.db")), &SqliteOptions::default())
+                };
+                run_file(&file, runtime, open, count);
+            }
+        }
+    }
+    Ok((passed, failed))
 }
 
 /// What came of one scenario.
