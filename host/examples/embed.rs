@@ -93,13 +93,7 @@ fn first_prompt(prefetch: &mut Prefetch<MemoryStore>, child: &str, task: &str) -
 fn main() -> anyhow::Result<()> {
     let mut store = MemoryStore::default();
     let workspace = Some("acme".into());
-    store.put_project(&Project {
-        id: "shop".into(),
-        workspace,
-        memory_on: true,
-        trusted: true,
-        attributes: vec![],
-    })?;
+    store.put_project(&Project { id: "shop".into(), workspace, memory_on: true, trusted: true, attributes: vec![] })?;
     for (id, agent, parent) in [("parent", "planner", None), ("child", "coder", Some(key("parent")))] {
         let (agent, project) = (Some(agent.into()), Some("shop".into()));
         store.put_session(&NewSession { key: key(id), agent, project, parent, memory_on: true })?;

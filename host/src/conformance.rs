@@ -59,7 +59,11 @@ pub fn run(
     let (mut passed, mut failed) = (0, 0);
     for file in files(paths)? {
         let count = |outcome: Report| {
-            if outcome.failure.is_none() { passed += 1 } else { failed += 1 }
+            if outcome.failure.is_none() {
+                passed += 1
+            } else {
+                failed += 1
+            }
             report(&outcome);
         };
         match backend {
@@ -195,8 +199,7 @@ struct Run<'a, B: Testbed> {
 
 impl<'a, B: Testbed> Run<'a, B> {
     fn start(runtime: &'a Runtime, store: B, file: &File) -> Outcome<Run<'a, B>> {
-        let mut run =
-            Run { runtime, prefetch: None, now: file.now, variables: file.variables.clone(), audited: 0 };
+        let mut run = Run { runtime, prefetch: None, now: file.now, variables: file.variables.clone(), audited: 0 };
         run.open(store)?;
         Ok(run)
     }
@@ -319,10 +322,8 @@ impl<'a, B: Testbed> Run<'a, B> {
                 self.store()?.add_memory(&memory, now).map_err(failed)?;
             }
             "edit-memory" => {
-                let object = fields(
-                    &value,
-                    &["id", "body", "category", "audience", "priority", "trusted", "expires-at"],
-                )?;
+                let object =
+                    fields(&value, &["id", "body", "category", "audience", "priority", "trusted", "expires-at"])?;
                 let edit = MemoryEdit {
                     body: optional_text(object, "body")?,
                     category: optional_text(object, "category")?,
@@ -431,7 +432,9 @@ impl<'a, B: Testbed> Run<'a, B> {
                     self.filled(value)?
                 }
             },
-            Value::Array(values) => Value::Array(values.iter().map(|value| self.filled(value)).collect::<Outcome<_>>()?),
+            Value::Array(values) => {
+                Value::Array(values.iter().map(|value| self.filled(value)).collect::<Outcome<_>>()?)
+            }
             Value::Object(object) if object.contains_key("$repeat") => {
                 let parts = self.filled(&object["$repeat"])?;
                 let (text, times) = (parts.get(0).and_then(Value::as_str), parts.get(1).and_then(Value::as_u64));
@@ -449,10 +452,7 @@ impl<'a, B: Testbed> Run<'a, B> {
                 Value::String(texts.ok_or("$join is an array of texts")?.concat())
             }
             Value::Object(object) => Value::Object(
-                object
-                    .iter()
-                    .map(|(name, value)| Ok((name.clone(), self.filled(value)?)))
-                    .collect::<Outcome<_>>()?,
+                object.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?))).collect::<Outcome<_>>()?,
             ),
             other => other.clone(),
         })
@@ -461,7 +461,8 @@ impl<'a, B: Testbed> Run<'a, B> {
 
 /// Whether `actual` is what `expected` says; `at` is the place, for the message.
 fn matches(expected: &Value, actual: &Value, at: &str) -> Outcome<()> {
-    let differs = |what: &str| Err(format!("at {}: {what}, but it is {}", if at.is_empty() { "/" } else { at }, brief(actual)));
+    let differs =
+        |what: &str| Err(format!("at {}: {what}, but it is {}", if at.is_empty() { "/" } else { at }, brief(actual)));
     match expected {
         Value::Object(object) if object.keys().any(|key| key.starts_with('$')) => {
             for (operator, operand) in object {
@@ -513,7 +514,9 @@ fn holds(operator: &str, operand: &Value, actual: &Value) -> Outcome<bool> {
         "$at-most" => actual.as_u64().is_some_and(|n| number().is_ok_and(|max| n <= max)),
         "$at-least" => actual.as_u64().is_some_and(|n| number().is_ok_and(|min| n >= min)),
         "$not" => matches(operand, actual, "").is_err(),
-        "$has" => actual.as_array().is_some_and(|values| values.iter().any(|value| matches(operand, value, "").is_ok())),
+        "$has" => {
+            actual.as_array().is_some_and(|values| values.iter().any(|value| matches(operand, value, "").is_ok()))
+        }
         _ => return Err(format!("there is no operator {operator}")),
     })
 }

@@ -224,12 +224,7 @@ impl<S: Store> wit::snapshots::Host for State<S> {
         self.hand_in(rows, each(given_bytes))
     }
 
-    fn replay(
-        &mut self,
-        child: SessionKey,
-        snapshot_ref: Option<String>,
-        page: u32,
-    ) -> Result<Vec<StoredPage>, Fault> {
+    fn replay(&mut self, child: SessionKey, snapshot_ref: Option<String>, page: u32) -> Result<Vec<StoredPage>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.replay(&child, snapshot_ref.as_deref(), page)?;
         self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))

@@ -1,3 +1,3 @@
 //! The program `memory-prefetch`.
 
-fn main(){}
+fn main() {}
