@@ -223,8 +223,9 @@ fn claim_inside(connection: &Connection, path: &Path) -> Rows<()> {
     if application == APPLICATION_ID {
         return Ok(());
     }
-    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    if application != 0 || pages > 0 {
+    // Whoever filled it since it was found empty is not one of us.
+    let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application != 0 || objects > 0 {
         let shown = path.display();
         return Err(StoreFailure::Damaged(format!("{shown} belongs to another application; it was left as it is")));
     }
