@@ -509,6 +509,7 @@ impl Store for SqliteStore {
     }
 
     fn remove_unattached(&mut self, at: Instant, limit: u32) -> Rows<u32> {
+        self.erasing();
         let at = rows::instant(at)?;
         let params = named_params! { ":at": at, ":limit": limit };
         let hand_overs = self.change(sql!("snapshots_remove_unattached_1"), params)?;
