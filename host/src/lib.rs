@@ -1,5 +1,6 @@
 //! The reference host of memory-prefetch.
 
+mod allowance;
 mod cache;
 pub mod environment;
 pub mod exports;
@@ -7,13 +8,17 @@ mod generated;
 mod imports;
 pub mod json;
 pub mod limits;
+pub mod memory_store;
 pub mod operator;
 pub mod runtime;
+pub mod sqlite_store;
 pub mod store;
 pub mod tokens;
 pub mod world;
 
+pub use memory_store::MemoryStore;
 pub use runtime::{CallError, LoadError, Prefetch, Runtime};
+pub use sqlite_store::{SqliteOptions, SqliteStore};
 
 /// The contract's types, generated from `wit/`.
 pub mod contract {
@@ -22,9 +27,7 @@ pub mod contract {
         directory::{Direction, Link, Project, Session},
         environment::Level,
         memories::{Audience, Memory, SearchFilter},
-        snapshots::{
-            Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage,
-        },
+        snapshots::{Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage},
         types::*,
     };
     pub use crate::generated::exports::agent_memory::prefetch::{

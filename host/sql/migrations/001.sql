@@ -1,0 +1,212 @@
+-- Schema 1. Run in one transaction on a file whose application_id is 1835363696 ('memp') and that has no table `store`.
+--
+-- Instants are milliseconds since 1970-01-01T00:00:00Z, truth values are 0 and 1, attributes and lists are JSON arrays.
+-- Every table has an INTEGER key inside, which is never given out twice, and keeps its text columns last: a row is read
+-- from the front, and long texts lie on pages of their own.
+
+-- What this file is. Schema: the newest migration that was run. A program whose own schema number is below
+-- `oldest_reader` must not read the file, one below `oldest_writer` must not write it. An additive migration raises
+-- `schema` only.
+CREATE TABLE store (
+  id            INTEGER PRIMARY KEY CHECK (id = 1),
+  schema        INTEGER NOT NULL,
+  oldest_reader INTEGER NOT NULL,
+  oldest_writer INTEGER NOT NULL
+) STRICT;
+INSERT INTO store (id, schema, oldest_reader, oldest_writer) VALUES (1, 1, 1, 1);
+
+-- The directory.
+
+CREATE TABLE agents (
+  id    INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent TEXT NOT NULL UNIQUE CHECK (agent <> '' AND instr(agent, char(0)) = 0)
+) STRICT;
+
+CREATE TABLE projects (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  memory_on  INTEGER NOT NULL CHECK (memory_on IN (0, 1)),
+  trusted    INTEGER NOT NULL CHECK (trusted IN (0, 1)),
+  project    TEXT NOT NULL UNIQUE CHECK (project <> '' AND instr(project, char(0)) = 0),
+  workspace  TEXT,
+  attributes TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+CREATE INDEX projects_workspace ON projects (workspace, project);
+
+-- A session that names an agent or a project which is not there has none.
+CREATE TABLE sessions (
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  memory_on      INTEGER NOT NULL CHECK (memory_on IN (0, 1)),
+  harness        TEXT NOT NULL CHECK (harness <> '' AND instr(harness, char(0)) = 0),
+  session        TEXT NOT NULL CHECK (session <> '' AND instr(session, char(0)) = 0),
+  agent          TEXT CHECK (agent <> ''),
+  project        TEXT CHECK (project <> ''),
+  parent_harness TEXT,
+  parent_session TEXT,
+  attributes     TEXT NOT NULL DEFAULT '[]',
+  UNIQUE (harness, session),
+  CHECK ((parent_harness IS NULL) = (parent_session IS NULL))
+) STRICT;
+
+-- Other keys of a session. Every statement that is handed a session key looks here first.
+CREATE TABLE session_aliases (
+  id                INTEGER PRIMARY KEY AUTOINCREMENT,
+  harness           TEXT NOT NULL CHECK (harness <> '' AND instr(harness, char(0)) = 0),
+  session           TEXT NOT NULL CHECK (session <> '' AND instr(session, char(0)) = 0),
+  canonical_harness TEXT NOT NULL,
+  canonical_session TEXT NOT NULL,
+  UNIQUE (harness, session),
+  FOREIGN KEY (canonical_harness, canonical_session) REFERENCES sessions (harness, session) ON DELETE CASCADE
+) STRICT;
+CREATE INDEX session_aliases_canonical ON session_aliases (canonical_harness, canonical_session);
+
+CREATE TABLE links (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  two_way    INTEGER NOT NULL CHECK (two_way IN (0, 1)),
+  from_agent TEXT NOT NULL CHECK (from_agent <> ''),
+  to_agent   TEXT NOT NULL CHECK (to_agent <> ''),
+  kind       TEXT NOT NULL,
+  attributes TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+CREATE INDEX links_from ON links (from_agent, to_agent);
+CREATE INDEX links_to ON links (to_agent, from_agent);
+
+-- The memories.
+
+-- Every id that was ever a memory's. Rows are never deleted, so that no id is given out twice.
+CREATE TABLE memory_ids (
+  id        INTEGER PRIMARY KEY AUTOINCREMENT,
+  memory_id TEXT NOT NULL UNIQUE CHECK (memory_id <> '' AND instr(memory_id, char(0)) = 0)
+) STRICT;
+
+CREATE TABLE memories (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  active     INTEGER NOT NULL DEFAULT 1 CHECK (active IN (0, 1)),
+  trusted    INTEGER NOT NULL CHECK (trusted IN (0, 1)),
+  priority   INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 4294967295),
+  version    INTEGER NOT NULL DEFAULT 1,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  expires_at INTEGER CHECK (expires_at >= 0),
+  uses       INTEGER NOT NULL DEFAULT 0,
+  used_at    INTEGER,
+  memory_id  TEXT NOT NULL UNIQUE,
+  audience   TEXT NOT NULL CHECK (audience IN ('agent', 'project', 'workspace')),
+  owner      TEXT CHECK (owner <> ''),
+  project    TEXT CHECK (project <> ''),
+  category   TEXT NOT NULL,
+  attributes TEXT NOT NULL DEFAULT '[]',
+  body       TEXT NOT NULL
+) STRICT;
+
+-- Whoever inserts a memory, an id that was used before is refused.
+CREATE TRIGGER memories_id BEFORE INSERT ON memories BEGIN
+  INSERT INTO memory_ids (memory_id) VALUES (NEW.memory_id);
+END;
+
+-- Snapshots, hand-overs and deliveries. Their session keys are canonical.
+
+CREATE TABLE snapshots (
+  id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  created_at    INTEGER NOT NULL,
+  expires_at    INTEGER NOT NULL,
+  keep_until    INTEGER NOT NULL,
+  revoked_at    INTEGER,
+  pages         INTEGER NOT NULL CHECK (pages BETWEEN 0 AND 4294967295),
+  snapshot_ref  TEXT NOT NULL UNIQUE,
+  owner_harness TEXT NOT NULL,
+  owner_session TEXT NOT NULL,
+  state         TEXT NOT NULL
+) STRICT;
+CREATE INDEX snapshots_keep ON snapshots (keep_until);
+
+CREATE TABLE snapshot_memories (
+  snapshot  INTEGER NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,
+  position  INTEGER NOT NULL,
+  memory_id TEXT NOT NULL,
+  PRIMARY KEY (snapshot, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshot_memories_memory ON snapshot_memories (memory_id, snapshot);
+
+CREATE TABLE pages (
+  id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  snapshot INTEGER NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,
+  number   INTEGER NOT NULL CHECK (number BETWEEN 1 AND 4294967295),
+  checksum TEXT NOT NULL,
+  state    TEXT NOT NULL,
+  text     TEXT NOT NULL,
+  UNIQUE (snapshot, number)
+) STRICT;
+
+CREATE TABLE hand_overs (
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  snapshot       INTEGER REFERENCES snapshots (id) ON DELETE CASCADE,
+  children       INTEGER NOT NULL CHECK (children BETWEEN 1 AND 4294967295),
+  created_at     INTEGER NOT NULL,
+  expires_at     INTEGER NOT NULL,
+  keep_until     INTEGER NOT NULL,
+  parent_harness TEXT NOT NULL,
+  parent_session TEXT NOT NULL,
+  call_id        TEXT,
+  hand_over      TEXT NOT NULL UNIQUE,
+  agent_type     TEXT,
+  ids_key        TEXT,
+  state          TEXT NOT NULL,
+  task           TEXT NOT NULL,
+  UNIQUE (parent_harness, parent_session, call_id)
+) STRICT;
+CREATE INDEX hand_overs_parent ON hand_overs (parent_harness, parent_session);
+CREATE INDEX hand_overs_snapshot ON hand_overs (snapshot);
+CREATE INDEX hand_overs_keep ON hand_overs (keep_until) WHERE snapshot IS NULL;
+
+CREATE TABLE deliveries (
+  id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  snapshot      INTEGER REFERENCES snapshots (id) ON DELETE CASCADE,
+  hand_over     INTEGER REFERENCES hand_overs (id) ON DELETE CASCADE,
+  place         INTEGER NOT NULL CHECK (place BETWEEN 0 AND 4294967295),
+  at            INTEGER NOT NULL,
+  keep_until    INTEGER NOT NULL,
+  child_harness TEXT NOT NULL,
+  child_session TEXT NOT NULL,
+  occasion      TEXT NOT NULL,
+  state         TEXT NOT NULL,
+  checksum      TEXT,
+  notice        TEXT,
+  UNIQUE (child_harness, child_session, occasion),
+  UNIQUE (hand_over, place)
+) STRICT;
+CREATE INDEX deliveries_child ON deliveries (child_harness, child_session);
+CREATE INDEX deliveries_snapshot ON deliveries (snapshot, keep_until);
+CREATE INDEX deliveries_keep ON deliveries (keep_until) WHERE snapshot IS NULL AND hand_over IS NULL;
+
+-- What a delivery needs is kept as long as the delivery.
+CREATE TRIGGER deliveries_keep AFTER INSERT ON deliveries BEGIN
+  UPDATE snapshots SET keep_until = NEW.keep_until WHERE id = NEW.snapshot AND keep_until < NEW.keep_until;
+  UPDATE hand_overs SET keep_until = NEW.keep_until WHERE id = NEW.hand_over AND keep_until < NEW.keep_until;
+END;
+
+-- Settings; `project` is NULL for those that hold everywhere.
+CREATE TABLE settings (
+  id      INTEGER PRIMARY KEY AUTOINCREMENT,
+  project TEXT,
+  name    TEXT NOT NULL,
+  value   TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX settings_general ON settings (name) WHERE project IS NULL;
+CREATE UNIQUE INDEX settings_project ON settings (project, name) WHERE project IS NOT NULL;
+
+-- What was decided. Never holds a body or a task text. Session is NULL for the operator.
+CREATE TABLE audit (
+  id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  at            INTEGER NOT NULL,
+  rolled_back   INTEGER NOT NULL CHECK (rolled_back IN (0, 1)),
+  harness       TEXT,
+  session       TEXT,
+  export        TEXT NOT NULL,
+  component     TEXT NOT NULL,
+  action        TEXT NOT NULL,
+  outcome       TEXT NOT NULL,
+  snapshot_refs TEXT NOT NULL,
+  memory_ids    TEXT NOT NULL,
+  attributes    TEXT NOT NULL,
+  CHECK ((harness IS NULL) = (session IS NULL))
+) STRICT;

@@ -1,0 +1,2 @@
+-- All agents, by name.
+SELECT agent FROM agents ORDER BY agent;

@@ -1,0 +1,2 @@
+-- What the file is: schema, oldest_reader, oldest_writer. One row. The first read of every transaction.
+SELECT schema, oldest_reader, oldest_writer FROM store;

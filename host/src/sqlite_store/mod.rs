@@ -1,0 +1,529 @@
+//! [`SqliteStore`]: everything in one SQLite file. The schema and every statement are plain `.sql` files in `host/sql/`,
+//! which hosts in other languages use too; here they are bound, run and read, and nothing is decided.
+
+mod failure;
+mod open;
+mod operator;
+mod rows;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, Row, ToSql, named_params};
+
+use crate::allowance::Allowance;
+use crate::contract::*;
+use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
+
+/// A statement of `host/sql/`, by its file's name.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+    };
+}
+use sql;
+
+/// How to open a file.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// How long to wait for another process before answering [`StoreFailure::Busy`].
+    pub busy_timeout: Duration,
+    /// Whether to make the file if it is not there. Its directory must be.
+    pub create: bool,
+}
+
+impl Default for SqliteOptions {
+    /// Five seconds, and the file is made.
+    fn default() -> Self {
+        SqliteOptions { busy_timeout: Duration::from_secs(5), create: true }
+    }
+}
+
+/// Memories, directory, snapshots, settings and audit in one SQLite file, which several processes may use at once.
+///
+/// Storage functions that write answer `Other` outside a unit of work that writes. Instants beyond `i64::MAX`
+/// milliseconds are `TooLarge`. A key or an id with a NUL byte in it is no row's.
+pub struct SqliteStore {
+    connection: Connection,
+    busy_timeout: Duration,
+    unit: Option<Access>,
+    /// Text was overwritten or deleted, and the log may still hold it.
+    scrub: Scrub,
+}
+
+/// Where an erased text may still be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scrub {
+    /// Nowhere.
+    Clean,
+    /// In the file, if the open unit is undone; in the log, once it is kept.
+    Pending,
+    /// In the log.
+    Due,
+}
+
+type Params<'a> = &'a [(&'a str, &'a dyn ToSql)];
+
+impl SqliteStore {
+    /// Open the store at `path`.
+    ///
+    /// `Absent`: there is no such file, and `create` is not set; or it cannot be opened. `Damaged`: it is not SQLite, was
+    /// cut off, or belongs to another application. `Busy`: locked for longer than the busy timeout. `Other`: it may only
+    /// be read, or a newer program has changed it in a way that this one does not know. The file is left as it is in all
+    /// these cases.
+    pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Rows<SqliteStore> {
+        let connection = open::open(path.as_ref(), options)?;
+        Ok(SqliteStore { connection, busy_timeout: options.busy_timeout, unit: None, scrub: Scrub::Clean })
+    }
+
+    /// A store that is lost when it is dropped.
+    pub fn in_memory() -> Rows<SqliteStore> {
+        let connection = open::in_memory()?;
+        Ok(SqliteStore { connection, busy_timeout: Duration::ZERO, unit: None, scrub: Scrub::Clean })
+    }
+
+    /// Delete the rows of these memories, with which `upkeep.forget` ends. Their ids are never given out again. Part of
+    /// the open unit of work.
+    pub fn erase_memories(&mut self, ids: &[String]) -> Rows<()> {
+        self.erasing();
+        self.change(sql!("memories_erase"), named_params! { ":ids": rows::texts(ids.iter().map(String::as_str))? })?;
+        Ok(())
+    }
+
+    /// All rows of a statement.
+    fn read<T>(&self, sql: &str, params: Params, read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Rows<Vec<T>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The rows of a statement whose first column is the position, from 0, in a list of `count`; `None` where there is
+    /// no row.
+    fn read_placed<T>(
+        &self,
+        count: usize,
+        sql: &str,
+        params: Params,
+        mut read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Rows<Vec<Option<T>>> {
+        let mut placed: Vec<Option<T>> = (0..count).map(|_| None).collect();
+        if count == 0 {
+            return Ok(placed);
+        }
+        for (position, row) in self.read(sql, params, |row| Ok((rows::position(row)?, read(row)?)))? {
+            match placed.get_mut(position) {
+                Some(place) => *place = Some(row),
+                None => return Err(StoreFailure::Damaged("a row that was not asked for".into())),
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Run a statement that writes, and say how many rows it changed.
+    fn change(&self, sql: &str, params: Params) -> Rows<usize> {
+        if self.unit != Some(Access::Write) {
+            return Err(StoreFailure::Other("this writes, and no unit of work that writes is open".into()));
+        }
+        if self.connection.is_autocommit() {
+            return Err(StoreFailure::Other("this unit of work was undone after an error".into()));
+        }
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// Text is about to be erased: keep it out of the log, once the unit is kept.
+    fn erasing(&mut self) {
+        if self.scrub == Scrub::Clean {
+            self.scrub = Scrub::Pending;
+        }
+    }
+
+    /// Move the log into the file and cut it off, so that erased text is not left in it. Waits for nobody: a reader that
+    /// still needs the log puts it off until the next unit that writes, or until the store is dropped.
+    fn scrub(&mut self) {
+        let done = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0))
+        });
+        let _ = self.connection.busy_timeout(self.busy_timeout);
+        self.scrub = if matches!(done, Ok(false)) { Scrub::Clean } else { Scrub::Due };
+    }
+
+    /// The pages of these snapshots, put with them. `page`: only that one.
+    fn with_pages(&self, rows: Vec<Option<Snapshot>>, page: Option<u32>) -> Rows<Vec<Option<Frozen>>> {
+        let refs = rows::texts(rows.iter().map(|row| row.as_ref().map_or("", |row| row.snapshot_ref.as_str())))?;
+        let mut frozen: Vec<Option<Frozen>> =
+            rows.into_iter().map(|row| row.map(|snapshot| Frozen { snapshot, pages: Vec::new() })).collect();
+        let pages = self.read(sql!("snapshots_pages"), named_params! { ":refs": refs, ":page": page }, |row| {
+            Ok((rows::position(row)?, rows::page(row, 1)?))
+        })?;
+        for (position, page) in pages {
+            match frozen.get_mut(position) {
+                Some(Some(frozen)) => frozen.pages.push(page),
+                _ => return Err(StoreFailure::Damaged("a page of no snapshot".into())),
+            }
+        }
+        Ok(frozen)
+    }
+
+    fn insert_memory_ids(&self, snapshot: &Snapshot) -> Rows<()> {
+        let memory_ids = rows::texts(snapshot.memory_ids.iter().map(String::as_str))?;
+        self.change(
+            sql!("snapshots_insert_memories"),
+            named_params! { ":snapshot_ref": snapshot.snapshot_ref, ":memory_ids": memory_ids },
+        )?;
+        Ok(())
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if self.unit.is_some() {
+            self.roll_back();
+        }
+        if self.scrub == Scrub::Due {
+            self.scrub();
+        }
+    }
+}
+
+impl Memories for SqliteStore {
+    fn memories(&mut self, ids: &[String], max_bytes: u32) -> Rows<Vec<Option<Memory>>> {
+        let mut allowance = Allowance::of(max_bytes);
+        let asked = rows::texts(ids.iter().map(String::as_str))?;
+        let found = self.read_placed(ids.len(), sql!("memories_get"), named_params! { ":ids": asked }, |row| {
+            // A row that cannot be read is left out.
+            Ok(rows::memory(row, 1, &mut allowance).ok())
+        })?;
+        Ok(found.into_iter().map(Option::flatten).collect())
+    }
+
+    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
+        Err(StoreFailure::Other("search is not built yet".into()))
+    }
+
+    fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
+        let ids = rows::texts(ids.iter().map(String::as_str))?;
+        self.change(sql!("memories_record_access"), named_params! { ":ids": ids, ":at": rows::instant(at)? })?;
+        Ok(())
+    }
+}
+
+impl Store for SqliteStore {
+    fn begin_unit(&mut self, access: Access) -> Rows<()> {
+        if self.unit.is_some() {
+            return Err(StoreFailure::Other("a unit of work is open already".into()));
+        }
+        let begin = match access {
+            Access::Read => "BEGIN DEFERRED",
+            Access::Write => "BEGIN IMMEDIATE",
+        };
+        self.connection.prepare_cached(begin)?.execute([])?;
+        self.unit = Some(access);
+        open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())
+    }
+
+    fn commit(&mut self) -> Rows<()> {
+        if self.unit.is_none() {
+            return Err(StoreFailure::Other("no unit of work is open".into()));
+        }
+        let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+        if let Err(error) = committed {
+            self.roll_back();
+            return Err(error.into());
+        }
+        let wrote = self.unit.take() == Some(Access::Write);
+        if wrote && self.scrub != Scrub::Clean {
+            self.scrub();
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self) {
+        if !self.connection.is_autocommit() {
+            // Nothing can be done about an error here; SQLite then undoes it when the connection is closed.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        self.unit = None;
+        if self.scrub == Scrub::Pending {
+            self.scrub = Scrub::Clean;
+        }
+    }
+
+    fn sessions(&mut self, keys: &[SessionKey]) -> Rows<Vec<Option<Session>>> {
+        let asked = rows::keys(keys)?;
+        self.read_placed(keys.len(), sql!("directory_sessions"), named_params! { ":keys": asked }, |row| {
+            rows::session(row, 1)
+        })
+    }
+
+    fn projects(&mut self, ids: &[String]) -> Rows<Vec<Option<Project>>> {
+        let asked = rows::texts(ids.iter().map(String::as_str))?;
+        self.read_placed(ids.len(), sql!("directory_projects"), named_params! { ":ids": asked }, |row| {
+            rows::project(row, 1)
+        })
+    }
+
+    fn workspace_projects(&mut self, workspace: &str) -> Rows<Vec<Project>> {
+        self.read(sql!("directory_workspace_projects"), named_params! { ":workspace": workspace }, |row| {
+            rows::project(row, 0)
+        })
+    }
+
+    fn links(&mut self, agent: &str, others: &[String]) -> Rows<Vec<Link>> {
+        let others = rows::texts(others.iter().map(String::as_str))?;
+        self.read(sql!("directory_links"), named_params! { ":agent": agent, ":others": others }, rows::link)
+    }
+
+    fn insert_snapshot(&mut self, frozen: &Frozen) -> Rows<()> {
+        let Frozen { snapshot, pages } = frozen;
+        if pages.len() != snapshot.pages as usize {
+            return Err(StoreFailure::Damaged(format!(
+                "{} says that it has {} pages, and has {}",
+                snapshot.snapshot_ref,
+                snapshot.pages,
+                pages.len()
+            )));
+        }
+        self.change(
+            sql!("snapshots_insert_snapshot"),
+            named_params! {
+                ":snapshot_ref": snapshot.snapshot_ref,
+                ":owner_harness": snapshot.owner.harness,
+                ":owner_session": snapshot.owner.id,
+                ":created_at": rows::instant(snapshot.created_at)?,
+                ":expires_at": rows::instant(snapshot.expires_at)?,
+                ":keep_until": rows::instant(snapshot.keep_until)?,
+                ":revoked_at": snapshot.revoked_at.map(rows::instant).transpose()?,
+                ":pages": snapshot.pages,
+                ":state": snapshot.state,
+            },
+        )?;
+        self.insert_memory_ids(snapshot)?;
+        for page in pages {
+            self.change(
+                sql!("snapshots_insert_page"),
+                named_params! {
+                    ":snapshot_ref": snapshot.snapshot_ref,
+                    ":number": page.number,
+                    ":checksum": page.check,
+                    ":state": page.state,
+                    ":text": page.text,
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    fn snapshots(&mut self, refs: &[String], pages: Selection) -> Rows<Vec<Option<Frozen>>> {
+        let asked = rows::texts(refs.iter().map(String::as_str))?;
+        let found = self.read_placed(refs.len(), sql!("snapshots_get"), named_params! { ":refs": asked }, |row| {
+            rows::snapshot(row, 1)
+        })?;
+        match pages {
+            Selection::None => {
+                let bare = |snapshot| Frozen { snapshot, pages: Vec::new() };
+                Ok(found.into_iter().map(|row| row.map(bare)).collect())
+            }
+            Selection::One(page) => self.with_pages(found, Some(page)),
+            Selection::All => self.with_pages(found, None),
+        }
+    }
+
+    fn revoke(&mut self, refs: &[String], at: Instant) -> Rows<()> {
+        let refs = rows::texts(refs.iter().map(String::as_str))?;
+        self.change(sql!("snapshots_revoke"), named_params! { ":refs": refs, ":at": rows::instant(at)? })?;
+        Ok(())
+    }
+
+    fn overwrite(&mut self, frozen: &[Frozen]) -> Rows<()> {
+        self.erasing();
+        for Frozen { snapshot, pages } in frozen {
+            let name = &snapshot.snapshot_ref;
+            self.change(
+                sql!("snapshots_overwrite_state"),
+                named_params! { ":snapshot_ref": name, ":state": snapshot.state },
+            )?;
+            let refs = rows::texts([name.as_str()])?;
+            self.change(sql!("snapshots_delete_memories"), named_params! { ":refs": refs })?;
+            self.insert_memory_ids(snapshot)?;
+            for page in pages {
+                self.change(
+                    sql!("snapshots_overwrite_page"),
+                    named_params! {
+                        ":snapshot_ref": name,
+                        ":number": page.number,
+                        ":checksum": page.check,
+                        ":state": page.state,
+                        ":text": page.text,
+                    },
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pinned(&mut self, memory_ids: &[String], at: Instant) -> Rows<Vec<String>> {
+        let asked = rows::texts(memory_ids.iter().map(String::as_str))?;
+        let params = named_params! { ":memory_ids": asked, ":at": rows::instant(at)? };
+        let pinned = self.read_placed(memory_ids.len(), sql!("snapshots_pinned"), params, |row| row.get(1))?;
+        Ok(pinned.into_iter().flatten().collect())
+    }
+
+    fn holding(&mut self, memory_ids: &[String], limit: u32) -> Rows<Vec<Frozen>> {
+        let memory_ids = rows::texts(memory_ids.iter().map(String::as_str))?;
+        let params = named_params! { ":memory_ids": memory_ids, ":limit": limit };
+        let found = self.read(sql!("snapshots_holding"), params, |row| rows::snapshot(row, 0).map(Some))?;
+        Ok(self.with_pages(found, None)?.into_iter().flatten().collect())
+    }
+
+    fn expired(&mut self, at: Instant, limit: u32) -> Rows<Vec<Snapshot>> {
+        let params = named_params! { ":at": rows::instant(at)?, ":limit": limit };
+        self.read(sql!("snapshots_expired"), params, |row| rows::snapshot(row, 0))
+    }
+
+    fn strip(&mut self, refs: &[String], keep_until: Instant) -> Rows<()> {
+        self.erasing();
+        let refs = rows::texts(refs.iter().map(String::as_str))?;
+        self.change(sql!("snapshots_strip_pages"), named_params! { ":refs": refs })?;
+        self.change(sql!("snapshots_delete_memories"), named_params! { ":refs": refs })?;
+        let params = named_params! { ":refs": refs, ":keep_until": rows::instant(keep_until)? };
+        self.change(sql!("snapshots_strip"), params)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, refs: &[String]) -> Rows<()> {
+        self.erasing();
+        let refs = rows::texts(refs.iter().map(String::as_str))?;
+        self.change(sql!("snapshots_remove"), named_params! { ":refs": refs })?;
+        Ok(())
+    }
+
+    fn insert_hand_over(&mut self, hand_over: &HandOver) -> Rows<bool> {
+        let inserted = self.change(
+            sql!("snapshots_insert_hand_over"),
+            named_params! {
+                ":hand_over": hand_over.id,
+                ":parent_harness": hand_over.parent.harness,
+                ":parent_session": hand_over.parent.id,
+                ":call_id": hand_over.call_id,
+                ":agent_type": hand_over.agent_type,
+                ":snapshot_ref": hand_over.snapshot_ref,
+                ":ids_key": hand_over.ids_key,
+                ":children": hand_over.children,
+                ":created_at": rows::instant(hand_over.created_at)?,
+                ":expires_at": rows::instant(hand_over.expires_at)?,
+                ":keep_until": rows::instant(hand_over.keep_until)?,
+                ":task": hand_over.task,
+                ":state": hand_over.state,
+            },
+        )?;
+        Ok(inserted > 0)
+    }
+
+    fn find_hand_overs(&mut self, filter: &OfferFilter, limit: u32) -> Rows<Vec<Offer>> {
+        let mut offers = self.read(
+            sql!("snapshots_find_hand_overs"),
+            named_params! {
+                ":parent_harness": filter.parent.harness,
+                ":parent_session": filter.parent.id,
+                ":call_id": filter.call_id,
+                ":snapshot_ref": filter.snapshot_ref,
+                ":ids_key": filter.ids_key,
+                ":within": filter.within,
+                ":agent_type": filter.agent_type,
+                ":open_only": filter.open_only,
+                ":limit": limit,
+            },
+            rows::offer,
+        )?;
+        offers.reverse();
+        Ok(offers)
+    }
+
+    fn insert_delivery(&mut self, delivery: &Delivery) -> Rows<bool> {
+        let inserted = self.change(
+            sql!("snapshots_insert_delivery"),
+            named_params! {
+                ":child_harness": delivery.child.harness,
+                ":child_session": delivery.child.id,
+                ":occasion": delivery.occasion,
+                ":snapshot_ref": delivery.snapshot_ref,
+                ":hand_over": delivery.hand_over,
+                ":place": delivery.place,
+                ":at": rows::instant(delivery.at)?,
+                ":keep_until": rows::instant(delivery.keep_until)?,
+                ":state": delivery.state,
+                ":checksum": delivery.check,
+                ":notice": delivery.notice,
+            },
+        )?;
+        Ok(inserted > 0)
+    }
+
+    fn deliveries(&mut self, child: &SessionKey) -> Rows<Vec<Given>> {
+        let params = named_params! { ":child_harness": child.harness, ":child_session": child.id };
+        self.read(sql!("snapshots_deliveries"), params, rows::given)
+    }
+
+    fn replay(&mut self, child: &SessionKey, snapshot_ref: Option<&str>, page: u32) -> Rows<Vec<StoredPage>> {
+        self.read(
+            sql!("snapshots_replay"),
+            named_params! {
+                ":child_harness": child.harness,
+                ":child_session": child.id,
+                ":snapshot_ref": snapshot_ref,
+                ":page": page,
+            },
+            rows::stored_page,
+        )
+    }
+
+    fn end_deliveries(&mut self, child: &SessionKey, at: Instant) -> Rows<()> {
+        let key = named_params! { ":child_harness": child.harness, ":child_session": child.id };
+        let at = rows::instant(at)?;
+        let with_time = named_params! { ":child_harness": child.harness, ":child_session": child.id, ":at": at };
+        self.change(sql!("snapshots_end_deliveries_1"), with_time)?;
+        self.change(sql!("snapshots_end_deliveries_2"), key)?;
+        self.change(sql!("snapshots_end_deliveries_3"), key)?;
+        Ok(())
+    }
+
+    fn remove_unattached(&mut self, at: Instant, limit: u32) -> Rows<u32> {
+        let at = rows::instant(at)?;
+        let params = named_params! { ":at": at, ":limit": limit };
+        let hand_overs = self.change(sql!("snapshots_remove_unattached_1"), params)?;
+        let deliveries = self.change(sql!("snapshots_remove_unattached_2"), params)?;
+        Ok(u32::try_from(hand_overs + deliveries).unwrap_or(u32::MAX))
+    }
+
+    fn settings(&mut self, project: Option<&str>, names: &[String]) -> Rows<Vec<Option<String>>> {
+        let asked = rows::texts(names.iter().map(String::as_str))?;
+        let params = named_params! { ":project": project, ":names": asked };
+        let values = self.read_placed(names.len(), sql!("environment_settings"), params, |row| row.get(1))?;
+        Ok(values.into_iter().map(Option::flatten).collect())
+    }
+
+    fn append_audit(&mut self, rows: &[AuditRow]) -> Rows<()> {
+        if self.unit.is_none() {
+            return self.unit_of(Access::Write, |store| store.append_audit(rows));
+        }
+        for row in rows {
+            self.change(
+                sql!("audit_append"),
+                named_params! {
+                    ":at": rows::instant(row.at)?,
+                    ":rolled_back": row.rolled_back,
+                    ":harness": row.session.as_ref().map(|key| &key.harness),
+                    ":session": row.session.as_ref().map(|key| &key.id),
+                    ":export": row.export,
+                    ":component": row.component,
+                    ":action": row.entry.action,
+                    ":outcome": row.entry.outcome,
+                    ":snapshot_refs": rows::json(&row.entry.snapshot_refs)?,
+                    ":memory_ids": rows::json(&row.entry.memory_ids)?,
+                    ":attributes": rows::json(&row.entry.attributes)?,
+                },
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,323 @@
+//! Opening and creating the file: whether it is ours, whether this program may use it, and how the connection is set up.
+//! Nothing is changed before the file is known to be ours, and several processes may do this at once.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant as Clock};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
+
+use crate::store::{Access, Rows, StoreFailure};
+
+use super::SqliteOptions;
+
+/// 'memp': stands in the header of every file of ours, and of no other application's.
+const APPLICATION_ID: i32 = 0x6d65_6d70;
+
+/// The migrations, from 1 on. An additive one raises nothing but `store.schema`.
+const MIGRATIONS: &[&str] = &[include_str!("../../sql/migrations/001.sql")];
+
+/// How many statements stay prepared: all of them.
+const STATEMENTS: usize = 128;
+
+/// The numbers in the table `store`.
+#[derive(Debug, Clone, Copy)]
+struct Schema {
+    schema: i64,
+    oldest_reader: i64,
+    oldest_writer: i64,
+}
+
+/// The schema that this program knows.
+fn known() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+/// Open the file at `path`.
+pub(super) fn open(path: &Path, options: &SqliteOptions) -> Rows<Connection> {
+    let end = Clock::now() + options.busy_timeout;
+    // An absolute path is never taken for `:memory:` or a URI.
+    let path = std::path::absolute(path).map_err(|error| StoreFailure::Absent(error.to_string()))?;
+    let shown = path.display();
+    create(&path, options.create)?;
+
+    let connection =
+        Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| StoreFailure::Absent(format!("{shown} cannot be opened: {error}")))?;
+    connection.busy_timeout(options.busy_timeout)?;
+    // Whatever is found below, closing must not move a log into a file that was refused.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    if connection.is_readonly("main")? {
+        return Err(read_only(&path));
+    }
+
+    recognise(&connection, &path)?;
+    patiently(end, || claim(&connection, &path))?;
+    if let Some(schema) = patiently(end, || find_schema(&connection))? {
+        allow(schema, Access::Read)?;
+    }
+    patiently(end, || write_ahead_log(&connection))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "journal_size_limit", 0)?;
+    set_up(&connection)?;
+    patiently(end, || migrate(&connection))?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    Ok(connection)
+}
+
+/// A store that is lost when it is closed.
+pub(super) fn in_memory() -> Rows<Connection> {
+    let connection = Connection::open_in_memory()?;
+    set_up(&connection)?;
+    migrate(&connection)?;
+    Ok(connection)
+}
+
+/// The first read of a transaction: fixes what it sees, and refuses if another program has changed the schema since.
+pub(super) fn check_schema(connection: &Connection, access: Access) -> Rows<()> {
+    let mut statement = connection.prepare_cached(include_str!("../../sql/store_schema.sql"))?;
+    let schema = statement.query_row([], read_schema)?;
+    allow(schema, access)
+}
+
+fn allow(found: Schema, access: Access) -> Rows<()> {
+    let (oldest, what) = match access {
+        Access::Read => (found.oldest_reader, "read"),
+        Access::Write => (found.oldest_writer.max(found.oldest_reader), "change"),
+    };
+    if known() >= oldest {
+        return Ok(());
+    }
+    Err(StoreFailure::Other(format!(
+        "a newer program has changed this store (schema {}); to {what} it, a program that knows schema {oldest} is needed, \
+         and this one knows {}. Update memory-prefetch",
+        found.schema,
+        known()
+    )))
+}
+
+/// What can be said without opening the file, and making it if it is not there. Mode 0600; the log's files take it over.
+fn create(path: &Path, create: bool) -> Rows<()> {
+    // Closing a file drops the locks that this process holds on it, also those of SQLite. So nothing opens it here but
+    // the one who makes it, and nobody else in this process opens it meanwhile.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+    let shown = path.display();
+    if let Ok(found) = fs::metadata(path) {
+        if !found.is_file() {
+            return Err(StoreFailure::Absent(format!("{shown} is not a file")));
+        }
+        if found.permissions().readonly() {
+            return Err(read_only(path));
+        }
+        if found.len() == 0 && !create {
+            return Err(StoreFailure::Absent(format!("{shown} is empty: no store was made there yet")));
+        }
+        return Ok(());
+    }
+    if !create {
+        return Err(StoreFailure::Absent(format!("there is no file {shown}")));
+    }
+    let mut new = OpenOptions::new();
+    new.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut new, 0o600);
+    match new.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(StoreFailure::Absent(format!("{shown} cannot be created: {error}"))),
+    }
+}
+
+/// Whether the file is empty or ours, by its header alone: no lock, no recovery of a log, no change.
+fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
+    let shown = path.display();
+    let mut header = [0; 100];
+    let size = read_header(connection, &mut header)?;
+    let damaged = |why: &str| Err(StoreFailure::Damaged(format!("{shown} {why}; it was left as it is")));
+    if size == 0 {
+        // SQLite would delete the log of a file that was cut to nothing.
+        let log = fs::metadata(log_of(path)).map_or(0, |found| found.len());
+        if log > 0 && read_header(connection, &mut header)? == 0 {
+            return damaged("is empty, and its log is not");
+        }
+        return Ok(());
+    }
+    if size < header.len() as u64 {
+        return damaged("is too short to be a store");
+    }
+    if &header[..16] != b"SQLite format 3\0" {
+        return damaged("is not an SQLite file");
+    }
+    let application = i32::from_be_bytes([header[68], header[69], header[70], header[71]]);
+    if application != APPLICATION_ID {
+        return damaged("belongs to another application");
+    }
+    // 1 stands for 65536, which does not fit.
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        page => u64::from(page),
+    };
+    if page < 512 || size % page != 0 {
+        return damaged("was cut off");
+    }
+    Ok(())
+}
+
+/// The first bytes of the file and its size, read through SQLite's own handle: a second handle, when it is closed, would
+/// drop the locks of every connection of this process.
+fn read_header(connection: &Connection, header: &mut [u8; 100]) -> Rows<u64> {
+    let mut size: ffi::sqlite3_int64 = 0;
+    // SAFETY: the connection is open and used by this thread only. SQLITE_FCNTL_FILE_POINTER gives the file object that
+    // belongs to it, which lives as long as it does and whose methods are those of the VFS; xRead writes at most
+    // `header.len()` bytes, and zeroes what a short file does not have.
+    let code = unsafe {
+        let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
+        let code = ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_FILE_POINTER,
+            (&raw mut file).cast(),
+        );
+        let methods = if file.is_null() { std::ptr::null() } else { (*file).pMethods };
+        if code != ffi::SQLITE_OK || methods.is_null() {
+            ffi::SQLITE_CANTOPEN
+        } else {
+            match ((*methods).xFileSize, (*methods).xRead) {
+                (Some(file_size), Some(read)) => match file_size(file, &mut size) {
+                    ffi::SQLITE_OK => read(file, header.as_mut_ptr().cast(), header.len() as i32, 0),
+                    code => code,
+                },
+                _ => ffi::SQLITE_CANTOPEN,
+            }
+        }
+    };
+    match code {
+        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(u64::try_from(size).unwrap_or(0)),
+        code => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()),
+    }
+}
+
+/// Make an empty file ours, so that its header says so from the first byte on.
+fn claim(connection: &Connection, path: &Path) -> Rows<()> {
+    if read_header(connection, &mut [0; 100])? > 0 {
+        return Ok(());
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let claimed = claim_inside(connection, path);
+    let end = if claimed.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = connection.execute_batch(end);
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    claimed.and(ended.map_err(Into::into))
+}
+
+fn claim_inside(connection: &Connection, path: &Path) -> Rows<()> {
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application == APPLICATION_ID {
+        return Ok(());
+    }
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    if application != 0 || pages > 0 {
+        let shown = path.display();
+        return Err(StoreFailure::Damaged(format!("{shown} belongs to another application; it was left as it is")));
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    Ok(())
+}
+
+/// The numbers in the table `store`, if there is one.
+fn find_schema(connection: &Connection) -> Rows<Option<Schema>> {
+    let there = connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'store'", [], |_| Ok(()))
+        .optional()?;
+    if there.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(connection.query_row(include_str!("../../sql/store_schema.sql"), [], read_schema)?))
+}
+
+fn read_schema(row: &rusqlite::Row) -> rusqlite::Result<Schema> {
+    Ok(Schema { schema: row.get(0)?, oldest_reader: row.get(1)?, oldest_writer: row.get(2)? })
+}
+
+/// Switching to a write-ahead log can answer "busy" without having waited.
+fn write_ahead_log(connection: &Connection) -> Rows<()> {
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(StoreFailure::Other("its file system cannot hold a write-ahead log; keep the store on a local disk".into()))
+}
+
+/// What every connection of ours has.
+fn set_up(connection: &Connection) -> Rows<()> {
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // Without it a statement is planned anew for each value that is bound to it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}
+
+/// Run the migrations that the file lacks, all or none of them.
+fn migrate(connection: &Connection) -> Rows<()> {
+    if find_schema(connection)?.is_some_and(|found| found.schema >= known()) {
+        return Ok(());
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let done = migrate_inside(connection);
+    let ended = connection.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    done.and(ended.map_err(Into::into))
+}
+
+fn migrate_inside(connection: &Connection) -> Rows<()> {
+    // Another process may have been faster.
+    let found = find_schema(connection)?;
+    if let Some(found) = found {
+        allow(found, Access::Write)?;
+    }
+    let done = found.map_or(0, |found| usize::try_from(found.schema).unwrap_or(0));
+    for migration in MIGRATIONS.iter().skip(done) {
+        connection.execute_batch(migration)?;
+    }
+    Ok(())
+}
+
+/// Try again while it is busy, until `end`.
+fn patiently<T>(end: Clock, mut attempt: impl FnMut() -> Rows<T>) -> Rows<T> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match attempt() {
+            Err(StoreFailure::Busy(_)) if Clock::now() < end => {
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(25));
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+fn read_only(path: &Path) -> StoreFailure {
+    StoreFailure::Other(format!("{} may only be read; allow writing to it, or use another file", path.display()))
+}
