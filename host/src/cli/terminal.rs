@@ -56,6 +56,38 @@ pub fn stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// What the library has to say beside its answers: a line on stderr, JSON if the answer is JSON.
+struct Log {
+    json: bool,
+}
+
+impl log::Log for Log {
+    fn enabled(&self, metadata: &log::Metadata) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let message = record.args().to_string();
+        if self.json {
+            stderr(&serde_json::json!({ "warning": { "message": message } }).to_string());
+        } else {
+            stderr(&format!("warning: {}", escaped(&message)));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Send the library's warnings to stderr.
+pub fn log_to_stderr(json: bool) {
+    // Fails only if it was done before, and then there is nothing to do.
+    let _ = log::set_boxed_logger(Box::new(Log { json }));
+    log::set_max_level(log::LevelFilter::Warn);
+}
+
 /// A text with everything escaped that a terminal would obey and not show. Line breaks and tabs stay.
 pub fn escaped(text: &str) -> String {
     escape(text, |c| c != '\n' && c != '\t' && obeyed(c))
