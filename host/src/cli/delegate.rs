@@ -176,7 +176,7 @@ fn answer(
             let why = "memory is off for this session or its project: no memories are handed over.".to_owned();
             Delegated { memory: None, receipt: None, warnings: vec![why] }
         }
-        DelegationOutcome::Refused(refusal) => return Err(shapes::refusal(refusal, "refused")),
+        DelegationOutcome::Refused(refusal) => return Err(shapes::refused(&refusal)),
     };
     // Never silent (R28): a time that was asked for and cut.
     if let (Some(receipt), Some(asked), Some(MemoryField::PrefetchIds(_))) =

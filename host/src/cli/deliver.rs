@@ -6,12 +6,12 @@ use memory_prefetch::contract::{
 use memory_prefetch::store::Store;
 use memory_prefetch::{Prefetch, SqliteStore};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::app::App;
 use super::failure::{Exit, Failure};
 use super::request::{CapacityArgs, Ids, Task};
-use super::shapes::{ItemShape, OmittedShape, omission_lines, refusal_details};
+use super::shapes::{ItemShape, OmittedShape, omission_lines, refusal_shape, refusal_word};
 use super::terminal::{name, names};
 use super::values::{self, session_name};
 
@@ -130,7 +130,7 @@ pub fn deliver(args: Deliver, app: &App) -> Result<(), Failure> {
     let answer = app.call(&mut prefetch, |prefetch| prefetch.deliver(&session, &occasion, &claim))?;
     let outcome = answer.outcome.clone();
     if app.out.json { app.out.object(&shape(answer))? } else { tell(app, answer)? }
-    refused(outcome).map_or(Ok(()), Err)
+    refused(&outcome).map_or(Ok(()), Err)
 }
 
 /// The join is by what the directory says, never by an argument: one that says otherwise is a mistake of the caller.
@@ -221,30 +221,28 @@ fn word(outcome: &DeliveryOutcome) -> &'static str {
 }
 
 /// The outcomes of which the child got a notice, as failures.
-fn refused(outcome: DeliveryOutcome) -> Option<Failure> {
-    let code = word(&outcome);
-    let failure = |message: &str, details: Value| {
-        Some(Failure::new(Exit::Refused, code, format!("not delivered, and the child is told why: {message}")).details(details))
+fn refused(outcome: &DeliveryOutcome) -> Option<Failure> {
+    let failure = |message: &str| {
+        let message = format!("not delivered, and the child is told why: {message}");
+        Failure::new(Exit::Refused, word(outcome), message)
     };
-    match outcome {
-        DeliveryOutcome::Delivered | DeliveryOutcome::Live | DeliveryOutcome::Nothing | DeliveryOutcome::MemoryOff => None,
-        DeliveryOutcome::Ambiguous(n) => {
-            failure(&format!("{n} delegations with different memories fit"), json!({ "fit": n }))
-                .map(|failure| failure.hint("claim by --ref or --ids, or give the child's --task"))
+    Some(match outcome {
+        DeliveryOutcome::Delivered | DeliveryOutcome::Live | DeliveryOutcome::Nothing | DeliveryOutcome::MemoryOff => {
+            return None;
         }
-        DeliveryOutcome::Taken => failure("the delegation that fits was claimed by another child", json!({}))
-            .map(|failure| failure.hint("`delegate --children N` lets several children claim one")),
-        DeliveryOutcome::Expired => failure("the delegation that fits is too old", json!({}))
-            .map(|failure| failure.hint("delegate again, with a longer --ttl")),
-        DeliveryOutcome::Revoked => failure("the snapshot was revoked by its owner", json!({})),
+        DeliveryOutcome::Ambiguous(n) => failure(&format!("{n} delegations with different memories fit"))
+            .details(json!({ "fit": n }))
+            .hint("claim by --ref or --ids, or give the child's --task"),
+        DeliveryOutcome::Taken => failure("the delegation that fits was claimed by another child")
+            .hint("`delegate --children N` lets several children claim one"),
+        DeliveryOutcome::Expired => failure("the delegation that fits is too old")
+            .hint("delegate again, with a longer --ttl"),
+        DeliveryOutcome::Revoked => failure("the snapshot was revoked by its owner"),
         DeliveryOutcome::Refused(refusal) => {
-            let (reason, mut details) = refusal_details(&refusal);
-            if let Value::Object(details) = &mut details {
-                details.insert("reason".into(), reason.into());
-            }
-            failure(&format!("the delegation was refused ({reason})"), details)
+            let reason = refusal_word(refusal);
+            failure(&format!("the delegation was refused ({reason})")).details(refusal_shape(refusal, Some(reason)))
         }
-    }
+    })
 }
 
 /// Run `replay`.

@@ -9,7 +9,8 @@ use memory_prefetch::runtime::explain;
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, LoadError};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::terminal;
 
@@ -44,8 +45,8 @@ pub struct Report {
     code: String,
     message: String,
     hint: Option<String>,
-    /// For scripts.
-    details: Value,
+    /// For scripts: a JSON object.
+    details: Box<RawValue>,
     /// For people: lines below the message.
     lines: Vec<String>,
 }
@@ -58,7 +59,7 @@ impl Failure {
             code: code.to_owned(),
             message: message.into(),
             hint: None,
-            details: json!({}),
+            details: raw(&json!({})),
             lines: Vec::new(),
         }))
     }
@@ -77,9 +78,9 @@ impl Failure {
     }
 
     /// What a script may want to know.
-    pub fn details(mut self, details: Value) -> Failure {
+    pub fn details(mut self, details: impl Serialize) -> Failure {
         if let Failure::Told(report) = &mut self {
-            report.details = details;
+            report.details = raw(&details);
         }
         self
     }
@@ -101,7 +102,7 @@ impl Failure {
             struct Body {
                 code: String,
                 message: String,
-                details: Value,
+                details: Box<RawValue>,
             }
             #[derive(Serialize)]
             struct Error {
@@ -121,6 +122,11 @@ impl Failure {
         }
         ExitCode::from(exit as u8)
     }
+}
+
+/// Fields keep their order.
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 impl From<StoreFailure> for Failure {

@@ -16,7 +16,7 @@ use super::project;
 use super::request::{Trust, read};
 use super::shapes::{MemoryShape, ViewShape, audience_word, view_heading};
 use super::terminal::{count, name, names, table};
-use super::values::{self, rfc3339};
+use super::values::{self, shown};
 
 /// The memories themselves
 #[derive(Debug, clap::Subcommand)]
@@ -310,7 +310,7 @@ fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
                 row.priority.to_string(),
                 name(&row.version),
                 row.bytes.to_string(),
-                row.updated_at.map_or("-".to_owned(), rfc3339),
+                row.updated_at.map_or("-".to_owned(), shown),
                 standing(row, now).to_owned(),
             ]
         })

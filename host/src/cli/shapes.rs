@@ -3,11 +3,10 @@
 
 use memory_prefetch::contract::{Audience, Item, Memory, Omission, Receipt, Refusal, Shortfall, Size, Unit, View};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::terminal::{count, name, names, table};
-use super::values::rfc3339;
+use super::values::{rfc3339, shown};
 
 /// One memory of a snapshot.
 #[derive(Debug, Serialize)]
@@ -78,10 +77,10 @@ impl From<Receipt> for ReceiptShape {
 /// A receipt for people.
 pub fn receipt_text(receipt: &Receipt) -> String {
     let mut out = match &receipt.snapshot_ref {
-        Some(name) => format!("Snapshot {name}\nFrozen   {}\n", rfc3339(receipt.frozen_at)),
-        None => format!("Read     {}, nothing is frozen\n", rfc3339(receipt.frozen_at)),
+        Some(name) => format!("Snapshot {name}\nFrozen   {}\n", shown(receipt.frozen_at)),
+        None => format!("Read     {}, nothing is frozen\n", shown(receipt.frozen_at)),
     };
-    out += &format!("Claim by {}\n", rfc3339(receipt.expires_at));
+    out += &format!("Claim by {}\n", shown(receipt.expires_at));
     out += &format!("Size     {}, {}\n", size(receipt.size), count(receipt.pages as usize, "page", "pages"));
     if !receipt.items.is_empty() {
         let rows: Vec<Vec<String>> = receipt
@@ -111,7 +110,8 @@ pub fn receipt_text(receipt: &Receipt) -> String {
 
 /// `812 bytes, 203 tokens`, or `at most 203 tokens` where they were not counted.
 pub fn size(size: Size) -> String {
-    format!("{} bytes, {}{} tokens", size.bytes, if size.counted { "" } else { "at most " }, size.tokens)
+    let tokens = count(size.tokens as usize, "token", "tokens");
+    format!("{}, {}{tokens}", count(size.bytes as usize, "byte", "bytes"), if size.counted { "" } else { "at most " })
 }
 
 /// What did not fit, a line each.
@@ -119,41 +119,76 @@ pub fn omission_lines(omitted: &[Omission]) -> Vec<String> {
     omitted.iter().map(|item| format!("{}: {}, {}", name(&item.id), size(item.size), item.why)).collect()
 }
 
-/// A refusal as a failure. Its message says what is refused.
-pub fn refusal(refusal: Refusal, what: &str) -> Failure {
-    let failure = |message: String| {
-        let (code, details) = refusal_details(&refusal);
-        Failure::new(Exit::Refused, code, format!("{what}: {message}")).details(details)
+/// Why something is refused.
+#[derive(Debug, Serialize)]
+pub struct RefusalShape {
+    /// Only where the error's code does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<Vec<String>>,
+    #[serde(flatten)]
+    shortfall: Option<ShortfallShape>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShortfallShape {
+    unit: &'static str,
+    budget: u32,
+    needed: u32,
+    sizes: Vec<OmittedShape>,
+}
+
+/// A refused delegation as a failure.
+pub fn refused(refusal: &Refusal) -> Failure {
+    let failure = |message: &str| {
+        let code = refusal_word(refusal);
+        Failure::new(Exit::Refused, code, format!("refused: {message}")).details(refusal_shape(refusal, None))
     };
-    match &refusal {
-        Refusal::Unavailable(ids) => failure(format!("not available: {}", names(ids)))
+    match refusal {
+        Refusal::Unavailable(ids) => failure(&format!("not available: {}", names(ids)))
             .hint("leave --strict out to hand over the others, or name other memories"),
-        Refusal::OtherWorkspace => {
-            failure("the child's project is not in the workspace of its parent's project".into())
-                .hint("`memory-prefetch project set P --workspace W` puts a project into a workspace")
-        }
+        Refusal::OtherWorkspace => failure("the child's project is not in the workspace of its parent's project")
+            .hint("`memory-prefetch project set P --workspace W` puts a project into a workspace"),
         Refusal::OverCapacity(Shortfall { unit, budget, needed, sizes }) => {
             let unit = unit_word(*unit);
-            failure(format!("the memories take {needed} {unit} and {budget} are allowed"))
+            failure(&format!("the memories take {needed} {unit} and {budget} are allowed"))
                 .lines(omission_lines(sizes))
-                .hint("name fewer memories, give a larger --budget, or use --overflow trim-priority, trim-recency or paginate")
+                .hint(
+                    "name fewer memories, give a larger --budget, or use --overflow trim-priority, trim-recency or \
+                     paginate",
+                )
         }
-        Refusal::Policy(why) => failure(why.clone()),
+        Refusal::Policy(why) => failure(why),
     }
 }
 
-/// The word and the details of a refusal.
-pub fn refusal_details(refusal: &Refusal) -> (&'static str, Value) {
+/// The word for a refusal.
+pub fn refusal_word(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::Unavailable(ids) => ("unavailable", json!({ "unavailable": ids })),
-        Refusal::OtherWorkspace => ("other-workspace", json!({})),
-        Refusal::OverCapacity(Shortfall { unit, budget, needed, sizes }) => {
-            let sizes: Vec<OmittedShape> = sizes.iter().cloned().map(OmittedShape::from).collect();
-            let unit = unit_word(*unit);
-            ("over-capacity", json!({ "unit": unit, "budget": budget, "needed": needed, "sizes": sizes }))
-        }
-        Refusal::Policy(_) => ("policy", json!({})),
+        Refusal::Unavailable(_) => "unavailable",
+        Refusal::OtherWorkspace => "other-workspace",
+        Refusal::OverCapacity(_) => "over-capacity",
+        Refusal::Policy(_) => "policy",
     }
+}
+
+/// A refusal for scripts.
+pub fn refusal_shape(refusal: &Refusal, reason: Option<&'static str>) -> RefusalShape {
+    let (mut unavailable, mut shortfall) = (None, None);
+    match refusal {
+        Refusal::Unavailable(ids) => unavailable = Some(ids.clone()),
+        Refusal::OverCapacity(Shortfall { unit, budget, needed, sizes }) => {
+            shortfall = Some(ShortfallShape {
+                unit: unit_word(*unit),
+                budget: *budget,
+                needed: *needed,
+                sizes: sizes.iter().cloned().map(OmittedShape::from).collect(),
+            });
+        }
+        Refusal::OtherWorkspace | Refusal::Policy(_) => {}
+    }
+    RefusalShape { reason, unavailable, shortfall }
 }
 
 fn unit_word(unit: Unit) -> &'static str {
@@ -189,7 +224,7 @@ pub fn view_heading(view: &View) -> String {
         heading += &format!(", category {}", name(&view.category));
     }
     if let Some(at) = view.updated_at {
-        heading += &format!(", updated {}", rfc3339(at));
+        heading += &format!(", updated {}", shown(at));
     }
     heading
 }

@@ -2,7 +2,7 @@
 
 use memory_prefetch::CallError;
 use memory_prefetch::contract::{Error, Instant, Selection, SessionKey, Snapshot};
-use memory_prefetch::operator::Operator;
+use memory_prefetch::operator::{Listed, Operator};
 use memory_prefetch::store::Store;
 use serde::Serialize;
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::app::{App, Missing};
 use super::failure::{Exit, Failure};
 use super::shapes::{ReceiptShape, receipt_text};
 use super::terminal::{count, name, names, table};
-use super::values::{self, rfc3339, session_name};
+use super::values::{self, rfc3339, session_name, shown};
 
 /// Check whether a snapshot could be handed over now, with the checksum of every page
 #[derive(Debug, clap::Args)]
@@ -141,8 +141,8 @@ fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let now = app.now();
-    let rows: Vec<Shape> = rows.into_iter().map(|row| shape(row.snapshot, Some(row.deliveries), now)).collect();
     if app.out.json {
+        let rows: Vec<Shape> = rows.into_iter().map(|row| shape(row.snapshot, Some(row.deliveries), now)).collect();
         return app.out.object(&json!({ "snapshots": rows, "more": more }));
     }
     if rows.is_empty() {
@@ -150,16 +150,16 @@ fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
     }
     let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| {
+        .map(|Listed { snapshot: row, deliveries }| {
             vec![
-                row.snapshot_ref.clone(),
-                name(&row.owner),
-                row.created_at.clone(),
-                row.expires_at.clone(),
-                row.standing.to_owned(),
-                row.memories.len().to_string(),
+                name(&row.snapshot_ref),
+                name(&session_name(&row.owner)),
+                shown(row.created_at),
+                shown(row.expires_at),
+                standing(row, now).to_owned(),
+                row.memory_ids.len().to_string(),
                 row.pages.to_string(),
-                row.deliveries.unwrap_or_default().to_string(),
+                deliveries.to_string(),
             ]
         })
         .collect();
@@ -180,17 +180,19 @@ fn show(app: &App, snapshot_ref: &str) -> Result<(), Failure> {
             .details(json!({ "snapshot_ref": snapshot_ref }))
             .hint("`memory-prefetch snapshots list` shows all"));
     };
-    let row = shape(found.snapshot, None, app.now());
+    let row = found.snapshot;
     if app.out.json {
-        return app.out.object(&json!({ "snapshot": row }));
+        return app.out.object(&json!({ "snapshot": shape(row, None, app.now()) }));
     }
-    let mut text = format!("Snapshot {}\nOwner    {}\n", name(&row.snapshot_ref), name(&row.owner));
-    text += &format!("Frozen   {}\nClaim by {}\nKept to  {}\n", row.created_at, row.expires_at, row.keep_until);
-    if let Some(at) = &row.revoked_at {
-        text += &format!("Revoked  {at}\n");
+    let mut text = format!("Snapshot {}\nOwner    {}\n", name(&row.snapshot_ref), name(&session_name(&row.owner)));
+    let (frozen, claim_by, kept_to) = (shown(row.created_at), shown(row.expires_at), shown(row.keep_until));
+    text += &format!("Frozen   {frozen}\nClaim by {claim_by}\nKept to  {kept_to}\n");
+    if let Some(at) = row.revoked_at {
+        text += &format!("Revoked  {}\n", shown(at));
     }
-    let memories = if row.memories.is_empty() { "none".to_owned() } else { names(&row.memories) };
-    text += &format!("Standing {}\nMemories {memories}\nPages    {}\n", row.standing, row.pages);
+    let memories = if row.memory_ids.is_empty() { "none".to_owned() } else { names(&row.memory_ids) };
+    let standing = standing(&row, app.now());
+    text += &format!("Standing {standing}\nMemories {memories}\nPages    {}\n", row.pages);
     app.out.text(&text)
 }
 

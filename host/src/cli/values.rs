@@ -67,10 +67,18 @@ pub fn instant(text: &str) -> Result<Instant, String> {
     Instant::try_from(at.as_millisecond()).map_err(|_| format!("it is before 1970; {LOOKS}"))
 }
 
-/// An instant for people and JSON. Those after the year 9999 are the bare number.
+/// An instant for JSON, to the millisecond. One after the year 9999 is the bare number.
 pub fn rfc3339(at: Instant) -> String {
-    let at = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok()).ok_or(at);
-    at.map_or_else(|at| format!("{at} ms"), |at| at.to_string())
+    timestamp(at).map_or_else(|| format!("{at} ms"), |at| at.to_string())
+}
+
+/// An instant for people, to the second.
+pub fn shown(at: Instant) -> String {
+    timestamp(at - at % 1000).map_or_else(|| format!("{at} ms"), |at| at.to_string())
+}
+
+fn timestamp(at: Instant) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(at).ok()?).ok()
 }
 
 /// A duration in whole seconds: `90s`, `15m`, `1h 30m`, `2 days`, `PT1H`.
@@ -139,6 +147,7 @@ mod tests {
         assert_eq!(instant("2026-01-01T00:00:00+08:00"), Ok(1_767_196_800_000));
         assert_eq!(rfc3339(1_767_196_800_000), "2025-12-31T16:00:00Z");
         assert_eq!(rfc3339(1_767_196_800_001), "2025-12-31T16:00:00.001Z");
+        assert_eq!(shown(1_767_196_800_001), "2025-12-31T16:00:00Z");
         for wrong in
             ["", "2026-01-01", "2026-01-01T00:00:00", "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z", "tomorrow", "0"]
         {
