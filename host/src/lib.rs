@@ -18,7 +18,9 @@ pub mod store;
 pub mod tokens;
 pub mod world;
 
+pub use memory_store::MemoryStore;
 pub use runtime::{CallError, LoadError, Prefetch, Runtime};
+pub use sqlite_store::{SqliteOptions, SqliteStore};
 
 /// The contract's types, generated from `wit/`.
 pub mod contract {

@@ -1,3 +1,7 @@
-//! The program `memory-prefetch`.
+//! The program `memory-prefetch`. The library does the work; here is what a person types and reads.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
