@@ -3,6 +3,8 @@
 
 use crate::Imports;
 use crate::contract::*;
+use crate::state::to_json;
+use crate::visibility::Hidden;
 
 /// Append one entry.
 pub fn record<I: Imports>(
@@ -20,6 +22,27 @@ pub fn record<I: Imports>(
         memory_ids,
         attributes,
     }]);
+}
+
+/// R28: why ids are unavailable, which nobody but the operator may know: `unavailable.expired` and the ids, as JSON.
+pub fn reasons(hidden: &[(String, Hidden)]) -> Attributes {
+    grouped(hidden.iter().map(|(id, why)| (format!("unavailable.{}", why.word()), id.as_str())))
+}
+
+/// R28: what was left out: `omitted.over-budget` and the ids, as JSON.
+pub fn omissions(receipt: &Receipt) -> Attributes {
+    grouped(receipt.omitted.iter().map(|omitted| (format!("omitted.{}", omitted.why), omitted.id.as_str())))
+}
+
+fn grouped<'a>(ids: impl Iterator<Item = (String, &'a str)>) -> Attributes {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, id) in ids {
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, ids)) => ids.push(id),
+            None => groups.push((name, vec![id])),
+        }
+    }
+    groups.into_iter().map(|(name, ids)| (name, to_json(&ids))).collect()
 }
 
 /// R5: a ref that this caller may not use, whether or not it is there.

@@ -124,7 +124,7 @@ pub fn notice(outcome: &DeliveryOutcome) -> Option<String> {
              that delegated it to name the snapshot."
         ),
         DeliveryOutcome::Taken => {
-            "what was handed over with this task has been delivered to another agent already.".to_owned()
+            "what was handed over with this task has been taken already.".to_owned()
         }
         DeliveryOutcome::Expired => "what was handed over with this task has expired.".to_owned(),
         DeliveryOutcome::Revoked => {

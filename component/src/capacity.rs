@@ -126,8 +126,9 @@ pub fn fit<I: Imports>(imports: &mut I, limit: &Limit, overflow: Overflow, head:
     }
 }
 
-/// R31: leave out whole memories, lowest rank first, among equals the last named first, until the rest fits. `None`:
-/// not one fits.
+/// R31: leave out whole memories, lowest rank first, among equals the last named first, until the rest fits. Before
+/// that, those that would not even fit alone, whatever their rank: nothing else shall be given up for them. `None`: not
+/// one fits.
 fn trim<I: Imports>(
     imports: &mut I,
     limit: &Limit,
@@ -135,7 +136,21 @@ fn trim<I: Imports>(
     content: &Content,
     rank: impl Fn(usize) -> u64,
 ) -> Option<(Vec<Draft>, Vec<usize>)> {
+    let all = 0..content.rows.len();
     let mut omitted: Vec<usize> = Vec::new();
+    for index in all.clone() {
+        let others: Vec<usize> = all.clone().filter(|other| *other != index).collect();
+        let alone = one_page(head, content, &others);
+        if !limit.fits(imports, &alone.text) {
+            omitted.push(index);
+        }
+    }
+    if !omitted.is_empty() && omitted.len() < content.rows.len() {
+        let draft = one_page(head, content, &omitted);
+        if limit.fits(imports, &draft.text) {
+            return Some((vec![draft], omitted));
+        }
+    }
     while let Some(lowest) = lowest(content.rows.len(), &omitted, &rank) {
         omitted.push(lowest);
         if omitted.len() == content.rows.len() {

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::capacity::Limit;
 use crate::contract::*;
-use crate::hand_over::{self, Kind, Match};
-use crate::session::{damaged, may_share, memory_on};
+use crate::hand_over::{self, Kind, Match, Seeker};
+use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Order, Standing, compose};
 use crate::state::{fields, from_json, to_json};
@@ -25,9 +25,18 @@ struct State {
 
 fields!(State: outcome, size, own);
 
+/// Who delegated to the child, as the directory says.
+struct Parent {
+    key: SessionKey,
+    /// `None`: the directory does not know it any more.
+    session: Option<Session>,
+}
+
 /// What a claim comes to, before it is stored.
 struct Finding {
     outcome: DeliveryOutcome,
+    /// The snapshot that it is about, also where it is not delivered.
+    about: Option<String>,
     /// The hand-over whose place is taken.
     offer: Option<Offer>,
     text: Text,
@@ -53,19 +62,19 @@ pub fn deliver<I: Imports>(imports: &mut I, key: &SessionKey, occasion: &str, cl
     }
     let me = session::find(imports, key)?;
     let parent = match &me.parent {
-        Some(key) => session::lookup(imports, key)?,
+        Some(key) => Some(Parent { key: key.clone(), session: session::lookup(imports, key)? }),
         None => None,
     };
     let settings = settings::load(imports, me.project.as_ref().map(|project| project.id.as_str()));
     let given = imports.deliveries(&me.key)?;
     if let Some(earlier) = given.iter().find(|given| given.delivery.occasion == occasion) {
-        return repeat(imports, &me, parent.as_ref(), earlier, &settings);
+        return repeat(imports, &me, earlier, &given, &settings);
     }
 
     let mut finding = find(imports, &me, parent.as_ref(), claim, &given, &settings)?;
     // R13: zero bytes, not even a notice, whatever else is the case.
     if !memory_on(&me) {
-        finding = Finding { outcome: DeliveryOutcome::MemoryOff, offer: finding.offer, text: Text::Notice };
+        finding = Finding { outcome: DeliveryOutcome::MemoryOff, text: Text::Notice, ..finding };
     }
     store(imports, &me, occasion, finding, &settings)
 }
@@ -111,15 +120,16 @@ fn checked<I: Imports>(imports: &mut I, row: StoredPage, number: u32) -> Result<
 fn find<I: Imports>(
     imports: &mut I,
     me: &Session,
-    parent: Option<&Session>,
+    parent: Option<&Parent>,
     claim: &Claim,
     given: &[Given],
     settings: &Settings,
 ) -> Result<Finding, Error> {
     let now = imports.now();
+    let has: Vec<String> = given.iter().filter_map(|given| given.delivery.hand_over.clone()).collect();
     match claim {
         Claim::SnapshotRef(name) => {
-            let Some(frozen) = snapshot::lookup(imports, name, Selection::One(1))? else {
+            let Some(frozen) = snapshot::lookup(imports, name, Selection::All)? else {
                 return Err(audit::unavailable(imports, "deliver", name));
             };
             if frozen.snapshot.owner == me.key {
@@ -131,17 +141,25 @@ fn find<I: Imports>(
             };
             let filter = OfferFilter { snapshot_ref: Some(name.clone()), ..hand_over::all_of(&owner.key) };
             let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
-            from_match(imports, me, owner, hand_over::pick(offers, now), given, settings)
+            let standing = snapshot::standing(&frozen.snapshot, now);
+            if offers.is_empty() && standing != Standing::Ready {
+                return Ok(say(gone(standing), None).about(name));
+            }
+            let revoked = if standing == Standing::Revoked { vec![name.clone()] } else { Vec::new() };
+            let matched = hand_over::pick(offers, &Seeker { has: &has, revoked: &revoked, now });
+            from_match(imports, me, owner, matched, given, settings)
         }
         Claim::Ids(carried) => {
             let ids = ids::list(&carried.ids.ids, settings.max_ids)?;
             let named = NamedIds { ids, mode: carried.ids.mode };
             if let Some(parent) = parent {
-                let filter =
-                    OfferFilter { ids_key: Some(hand_over::ids_key(&named.ids)), ..hand_over::all_of(&parent.key) };
+                let ids_key = Some(hand_over::ids_key(&named.ids));
+                let filter = OfferFilter { ids_key, ..hand_over::all_of(&parent.key) };
                 let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
                 if !offers.is_empty() {
-                    let matched = hand_over::pick(hand_over::prefer_mode(offers, named.mode)?, now);
+                    let offers = hand_over::prefer_mode(offers, named.mode)?;
+                    let revoked = revoked(imports, &offers)?;
+                    let matched = hand_over::by_ids(offers, &Seeker { has: &has, revoked: &revoked, now })?;
                     return from_match(imports, me, parent, matched, given, settings);
                 }
             }
@@ -149,39 +167,61 @@ fn find<I: Imports>(
         }
         Claim::ParentSession(hints) => {
             let Some(parent) = parent else { return Ok(say(DeliveryOutcome::Nothing, None)) };
-            let mut filter = OfferFilter { agent_type: hints.agent_type.clone(), ..hand_over::all_of(&parent.key) };
-            let matched = match hints.task.as_deref().filter(|task| !task.is_empty()) {
-                Some(task) => {
-                    filter.within = Some(task.to_owned());
-                    hand_over::by_task(imports.find_hand_overs(&filter, hand_over::LIMIT)?, task, now)?
-                }
+            let task = hints.task.as_deref().filter(|task| !task.is_empty());
+            let mut filter = hand_over::all_of(&parent.key);
+            match task {
+                Some(task) => filter.within = Some(task.to_owned()),
                 None => {
+                    filter.agent_type = hints.agent_type.clone();
                     filter.open_only = true;
-                    let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
-                    let waiting = offers.iter().filter(|offer| offer.hand_over.expires_at > now).count() as u32;
-                    match (waiting, hints.registers_all) {
-                        (0, _) | (_, true) => hand_over::only_one(offers, now),
-                        (n, false) => Match::Ambiguous(n),
-                    }
                 }
+            }
+            let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+            let revoked = revoked(imports, &offers)?;
+            let seeker = Seeker { has: &has, revoked: &revoked, now };
+            let matched = match task {
+                Some(task) => hand_over::by_task(offers, task, hints.agent_type.as_deref(), &seeker)?,
+                None => hand_over::only_one(offers, hints.registers_all, &seeker),
             };
             from_match(imports, me, parent, matched, given, settings)
         }
     }
 }
 
+/// R21: which snapshots of these hand-overs were revoked.
+fn revoked<I: Imports>(imports: &mut I, offers: &[Offer]) -> Result<Vec<String>, Error> {
+    let mut refs: Vec<String> = Vec::new();
+    for name in offers.iter().filter_map(|offer| offer.hand_over.snapshot_ref.as_ref()) {
+        if !refs.contains(name) {
+            refs.push(name.clone());
+        }
+    }
+    let rows = imports.snapshots(&refs, Selection::None)?;
+    let is_revoked = |row: Frozen| row.snapshot.revoked_at.map(|_| row.snapshot.snapshot_ref);
+    Ok(rows.into_iter().flatten().filter_map(is_revoked).collect())
+}
+
 /// R15: the owner reads its own snapshot; no place is taken.
 fn own_snapshot<I: Imports>(imports: &mut I, me: &Session, frozen: Frozen, now: Instant) -> Result<Finding, Error> {
+    let name = frozen.snapshot.snapshot_ref.clone();
     if !memory_on(me) {
-        return Ok(say(DeliveryOutcome::MemoryOff, None));
+        return Ok(say(DeliveryOutcome::MemoryOff, None).about(&name));
     }
     match snapshot::standing(&frozen.snapshot, now) {
-        Standing::Revoked => Ok(say(DeliveryOutcome::Revoked, None)),
-        Standing::Expired => Ok(say(DeliveryOutcome::Expired, None)),
         Standing::Ready => {
-            let size = first_page(imports, &frozen)?;
-            Ok(Finding { outcome: DeliveryOutcome::Delivered, offer: None, text: Text::Stored(Box::new(frozen), size) })
+            let size = sound(imports, &frozen)?;
+            let text = Text::Stored(Box::new(frozen), size);
+            Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text })
         }
+        other => Ok(say(gone(other), None).about(&name)),
+    }
+}
+
+/// What is said of a snapshot that is not to be had.
+fn gone(standing: Standing) -> DeliveryOutcome {
+    match standing {
+        Standing::Revoked => DeliveryOutcome::Revoked,
+        Standing::Expired | Standing::Ready => DeliveryOutcome::Expired,
     }
 }
 
@@ -206,7 +246,11 @@ fn own_ids<I: Imports>(
     let limit = Limit::of(&capacity);
     let order = Order { ids: named.ids, capacity, priorities: Vec::new(), strict: false };
     if named.mode == Mode::Live {
-        return live(imports, me, order.clone(), Some(order), None, settings);
+        let mut finding = live(imports, me, &order, &sizes(given, None)?, settings)?;
+        if let Text::Live(_, own) = &mut finding.text {
+            *own = Some(order);
+        }
+        return Ok(finding);
     }
     let name = snapshot::new_ref(imports)?;
     let composed = match compose(imports, me, &order, Some(&name), settings)? {
@@ -214,45 +258,49 @@ fn own_ids<I: Imports>(
         Err((refusal, _)) => return Ok(say(DeliveryOutcome::Refused(refusal), None)),
     };
     let size = composed.state.page_sizes.first().copied().unwrap_or(NO_SIZE);
-    if let Some(refusal) = beside(&limit, given, size, &composed.state.items)? {
+    if let Some(refusal) = beside(&limit, &sizes(given, None)?, size, &composed.state.items) {
         return Ok(say(DeliveryOutcome::Refused(refusal), None));
     }
     // It is claimed already: nobody else shall claim it.
     let frozen = composed.freeze(&name, &me.key, composed.at);
-    Ok(Finding { outcome: DeliveryOutcome::Delivered, offer: None, text: Text::New(Box::new(frozen), size) })
+    let text = Text::New(Box::new(frozen), size);
+    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text })
 }
 
 /// R20, R23, R28: the hand-over that was found, or why there is none.
 fn from_match<I: Imports>(
     imports: &mut I,
     me: &Session,
-    owner: &Session,
+    owner: &Parent,
     matched: Match,
     given: &[Given],
     settings: &Settings,
 ) -> Result<Finding, Error> {
-    let offers = match matched {
-        Match::Nothing => return Ok(say(DeliveryOutcome::Nothing, None)),
-        Match::Taken => return Ok(say(DeliveryOutcome::Taken, None)),
-        Match::Ambiguous(n) => return Ok(say(DeliveryOutcome::Ambiguous(n), None)),
-        Match::Expired(offer) => return expired(imports, offer),
-        Match::Waiting(offers) => offers,
+    // Nobody takes a place of what is gone.
+    let told = |outcome, offer: Offer| {
+        let finding = say(outcome, None);
+        Ok(match &offer.hand_over.snapshot_ref {
+            Some(name) => finding.about(name),
+            None => finding,
+        })
     };
-    // Interchangeable ones: the oldest that was not revoked.
-    let mut finding = say(DeliveryOutcome::Nothing, None);
-    for offer in offers {
-        finding = take(imports, me, owner, offer, given, settings)?;
-        if finding.outcome != DeliveryOutcome::Revoked {
-            break;
+    match matched {
+        Match::Nothing => Ok(say(DeliveryOutcome::Nothing, None)),
+        Match::Ambiguous(n) => Ok(say(DeliveryOutcome::Ambiguous(n), None)),
+        Match::Taken(offer) => told(DeliveryOutcome::Taken, offer),
+        Match::Expired(offer) => told(DeliveryOutcome::Expired, offer),
+        Match::Revoked(offer) => told(DeliveryOutcome::Revoked, offer),
+        Match::Waiting(offer) => {
+            let about = offer.hand_over.snapshot_ref.clone();
+            Ok(Finding { about, ..take(imports, me, owner, offer, given, settings)? })
         }
     }
-    Ok(finding)
 }
 
 fn take<I: Imports>(
     imports: &mut I,
     me: &Session,
-    owner: &Session,
+    owner: &Parent,
     offer: Offer,
     given: &[Given],
     settings: &Settings,
@@ -265,77 +313,80 @@ fn take<I: Imports>(
         Kind::Frozen | Kind::Live(_) => {}
     }
     // R20: memory still on for both sides, and the child in the owner's workspace.
-    if !memory_on(me) || !memory_on(owner) {
-        return Ok(say(DeliveryOutcome::MemoryOff, Some(offer)));
+    let Some(owner) = &owner.session else {
+        return Ok(say(DeliveryOutcome::Refused(owner_unknown()), Some(offer)));
+    };
+    if let Some(outcome) = barred(me, owner) {
+        return Ok(say(outcome, Some(offer)));
     }
-    match (&me.project, &owner.project) {
-        (Some(own), Some(other)) if may_share(own, other) => {}
-        _ => return Ok(say(DeliveryOutcome::Refused(Refusal::OtherWorkspace), Some(offer))),
-    }
-    if let Kind::Live(order) = state.kind {
-        return live(imports, owner, order, None, Some(offer), settings);
+    if let Kind::Live(order) = &state.kind {
+        let finding = live(imports, owner, order, &sizes(given, None)?, settings)?;
+        return Ok(Finding { offer: Some(offer), ..finding });
     }
 
     let name = offer.hand_over.snapshot_ref.clone().unwrap_or_default();
-    let Some(frozen) = snapshot::lookup(imports, &name, Selection::One(1))? else {
+    let Some(frozen) = snapshot::lookup(imports, &name, Selection::All)? else {
         return Err(damaged(&format!("{} has lost its snapshot", offer.hand_over.id)));
     };
-    match snapshot::standing(&frozen.snapshot, imports.now()) {
-        // Nobody takes a place of what is gone.
-        Standing::Revoked => return Ok(say(DeliveryOutcome::Revoked, None)),
-        Standing::Expired => return Ok(say(DeliveryOutcome::Expired, None)),
-        Standing::Ready => {}
+    let standing = snapshot::standing(&frozen.snapshot, imports.now());
+    if standing != Standing::Ready {
+        return Ok(say(gone(standing), None));
     }
-    let size = first_page(imports, &frozen)?;
+    let size = sound(imports, &frozen)?;
     if let Some(capacity) = &state.capacity {
         let items = snapshot::state(&frozen.snapshot)?.items;
-        if let Some(refusal) = beside(&Limit::of(capacity), given, size, &items)? {
+        if let Some(refusal) = beside(&Limit::of(capacity), &sizes(given, None)?, size, &items) {
             return Ok(say(DeliveryOutcome::Refused(refusal), Some(offer)));
         }
     }
-    Ok(Finding { outcome: DeliveryOutcome::Delivered, offer: Some(offer), text: Text::Stored(Box::new(frozen), size) })
+    let text = Text::Stored(Box::new(frozen), size);
+    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: Some(offer), text })
 }
 
-/// A hand-over that waited too long; if its snapshot was revoked as well, that is the reason.
-fn expired<I: Imports>(imports: &mut I, offer: Offer) -> Result<Finding, Error> {
-    let revoked = match &offer.hand_over.snapshot_ref {
-        None => false,
-        Some(name) => {
-            snapshot::lookup(imports, name, Selection::None)?.is_some_and(|frozen| frozen.snapshot.revoked_at.is_some())
-        }
-    };
-    Ok(say(if revoked { DeliveryOutcome::Revoked } else { DeliveryOutcome::Expired }, None))
+/// R20: why this child may have nothing of this owner's, at all.
+fn barred(me: &Session, owner: &Session) -> Option<DeliveryOutcome> {
+    if !memory_on(me) || !memory_on(owner) {
+        Some(DeliveryOutcome::MemoryOff)
+    } else if !together(me, owner) {
+        Some(DeliveryOutcome::Refused(Refusal::OtherWorkspace))
+    } else {
+        None
+    }
 }
 
-/// R22: live ids, resolved now under `owner`'s visibility. `own`: the order, if the child named them itself.
+fn owner_unknown() -> Refusal {
+    Refusal::Policy("the session that delegated this task is not known any more".into())
+}
+
+/// R22: live ids, resolved now under `owner`'s visibility, beside what the child has from other deliveries.
 fn live<I: Imports>(
     imports: &mut I,
     owner: &Session,
-    order: Order,
-    own: Option<Order>,
-    offer: Option<Offer>,
+    order: &Order,
+    others: &[Size],
     settings: &Settings,
 ) -> Result<Finding, Error> {
-    let composed = match compose(imports, owner, &order, None, settings)? {
+    let composed = match compose(imports, owner, order, None, settings)? {
         Ok(composed) => composed,
-        Err((refusal, _)) => {
-            // It may fit again the next time.
-            return Ok(Finding { outcome: DeliveryOutcome::Refused(refusal), offer, text: Text::Notice });
-        }
+        // It may fit again the next time.
+        Err((refusal, _)) => return Ok(say(DeliveryOutcome::Refused(refusal), None)),
     };
-    let expires_at = offer.as_ref().map_or(composed.at, |offer| offer.hand_over.expires_at);
-    let receipt = composed.receipt(None, expires_at);
+    if let Some(refusal) = beside(&Limit::of(&order.capacity), others, composed.state.size, &composed.state.items) {
+        return Ok(say(DeliveryOutcome::Refused(refusal), None));
+    }
+    let receipt = composed.receipt(None, composed.at);
     let text = composed.pages.into_iter().next().map(|page| page.text).unwrap_or_default();
     let block = Block { snapshot_ref: None, page: 1, pages: 1, text };
-    Ok(Finding { outcome: DeliveryOutcome::Live, offer, text: Text::Live(Box::new((block, receipt)), own) })
+    let text = Text::Live(Box::new((block, receipt)), None);
+    Ok(Finding { outcome: DeliveryOutcome::Live, about: None, offer: None, text })
 }
 
 /// R25: the first answer for this child and occasion, again.
 fn repeat<I: Imports>(
     imports: &mut I,
     me: &Session,
-    parent: Option<&Session>,
     earlier: &Given,
+    given: &[Given],
     settings: &Settings,
 ) -> Result<Answer, Error> {
     let row = &earlier.delivery;
@@ -358,32 +409,27 @@ fn repeat<I: Imports>(
             if frozen.snapshot.pages == 0 {
                 return Ok(told(DeliveryOutcome::Expired));
             }
-            first_page(imports, &frozen)?;
+            sound(imports, &frozen)?;
             answer(frozen, true)
         }
         DeliveryOutcome::Live => {
-            let (owner, order) = match (own, &earlier.hand_over, parent) {
-                (Some(order), _, _) => (me, order),
-                (None, Some(row), Some(parent)) => match hand_over::state(row)?.kind {
-                    Kind::Live(order) => (parent, order),
+            let (owner, order) = match (own, &earlier.hand_over) {
+                (Some(order), _) => (Some(me.clone()), order),
+                (None, Some(row)) => match hand_over::state(row)?.kind {
+                    // Whoever delegated it, also if the child has got another parent since.
+                    Kind::Live(order) => (session::lookup(imports, &row.parent)?, order),
                     _ => return Err(damaged("a live delivery names a hand-over that is not live")),
                 },
-                _ => return Ok(told(DeliveryOutcome::Nothing)),
+                (None, None) => return Err(damaged("a live delivery names no ids")),
             };
-            if !memory_on(me) || !memory_on(owner) {
-                return Ok(told(DeliveryOutcome::MemoryOff));
+            let Some(owner) = owner else { return Ok(told(DeliveryOutcome::Refused(owner_unknown()))) };
+            if let Some(outcome) = barred(me, &owner) {
+                return Ok(told(outcome));
             }
-            let finding = live(imports, owner, order, None, None, settings)?;
+            let finding = live(imports, &owner, &order, &sizes(given, Some(&row.occasion))?, settings)?;
             Ok(match finding.text {
                 Text::Live(content, _) => {
-                    let (block, receipt) = *content;
-                    let expires_at = earlier.hand_over.as_ref().map_or(receipt.expires_at, |row| row.expires_at);
-                    Answer {
-                        outcome: DeliveryOutcome::Live,
-                        replayed: true,
-                        block: Some(block),
-                        receipt: Some(Receipt { expires_at, ..receipt }),
-                    }
+                    Answer { replayed: true, ..live_answer(*content, earlier.hand_over.as_ref()) }
                 }
                 _ => told(finding.outcome),
             })
@@ -410,7 +456,7 @@ fn store<I: Imports>(
     settings: &Settings,
 ) -> Result<Answer, Error> {
     let now = imports.now();
-    let Finding { outcome, offer, text } = finding;
+    let Finding { outcome, about, offer, text } = finding;
     if let Text::New(frozen, _) = &text {
         imports.insert_snapshot(frozen)?;
     }
@@ -441,52 +487,57 @@ fn store<I: Imports>(
     }
     let answer = match text {
         Text::Stored(frozen, _) | Text::New(frozen, _) => answer(*frozen, false)?,
-        Text::Live(content, _) => {
-            let (block, receipt) = *content;
-            Answer { outcome, replayed: false, block: Some(block), receipt: Some(receipt) }
-        }
+        Text::Live(content, _) => live_answer(*content, offer.as_ref().map(|offer| &offer.hand_over)),
         Text::Notice => Answer { outcome, replayed: false, block: told.map(notice), receipt: None },
     };
     let memory_ids = answer.receipt.iter().flat_map(|receipt| &receipt.items).map(|item| item.id.clone()).collect();
-    let word = audit::delivery_word(&answer.outcome);
-    audit::record(imports, "deliver", word, snapshot_ref.as_deref(), memory_ids, Vec::new());
+    let omissions = answer.receipt.as_ref().map(audit::omissions).unwrap_or_default();
+    audit::record(imports, "deliver", audit::delivery_word(&answer.outcome), about.as_deref(), memory_ids, omissions);
     Ok(answer)
 }
 
-/// R27: whether this page fits beside what the child was given before.
-fn beside(limit: &Limit, given: &[Given], size: Size, items: &[Item]) -> Result<Option<Refusal>, Error> {
-    let mut sum = limit.part(&size);
-    for given in given {
-        sum = sum.saturating_add(state(&given.delivery)?.size.map_or(0, |size| limit.part(&size)));
+/// R27: what each delivery takes of the child's context, but for the one of this occasion.
+fn sizes(given: &[Given], but: Option<&str>) -> Result<Vec<Size>, Error> {
+    let mut sizes = Vec::new();
+    for Given { delivery, .. } in given.iter().filter(|given| but != Some(given.delivery.occasion.as_str())) {
+        sizes.extend(state(delivery)?.size);
     }
-    // The first one was measured against its budget when it was made.
-    if sum <= limit.amount || sum == limit.part(&size) {
-        return Ok(None);
+    Ok(sizes)
+}
+
+/// R27: whether a text of this size fits beside what the child was given before. The first one was measured when it was
+/// made.
+fn beside(limit: &Limit, others: &[Size], size: Size, items: &[Item]) -> Option<Refusal> {
+    let needed = others.iter().fold(limit.part(&size), |sum, other| sum.saturating_add(limit.part(other)));
+    if others.is_empty() || needed <= limit.amount {
+        return None;
     }
     let sizes = items.iter().map(|item| Omission { id: item.id.clone(), size: item.size, why: "over-budget".into() });
-    Ok(Some(Refusal::OverCapacity(Shortfall {
-        unit: limit.unit,
-        budget: limit.amount,
-        needed: sum,
-        sizes: sizes.collect(),
-    })))
+    Some(Refusal::OverCapacity(Shortfall { unit: limit.unit, budget: limit.amount, needed, sizes: sizes.collect() }))
 }
 
 fn state(row: &Delivery) -> Result<State, Error> {
     from_json(&row.state).ok_or_else(|| damaged("the state of a delivery cannot be read"))
 }
 
-/// Page 1, its checksum verified, and what it takes.
-fn first_page<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
+/// R20: the checksums of the pages at hand, page 1 among them. What page 1 takes.
+fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
     let name = frozen.snapshot.snapshot_ref.as_str();
-    match frozen.pages.first() {
-        Some(page) if page.number == 1 => snapshot::verify(imports, Some(name), &page.text, &page.check)?,
-        _ => {
-            audit::damage(imports, Some(name));
-            return Err(Error::Corrupt(name.to_owned()));
-        }
+    if frozen.pages.first().is_none_or(|page| page.number != 1) {
+        audit::damage(imports, Some(name));
+        return Err(Error::Corrupt(name.to_owned()));
+    }
+    for page in &frozen.pages {
+        snapshot::verify(imports, Some(name), &page.text, &page.check)?;
     }
     Ok(snapshot::state(&frozen.snapshot)?.page_sizes.first().copied().unwrap_or(NO_SIZE))
+}
+
+/// The answer with live content; its receipt says until when new children may take it.
+fn live_answer((block, receipt): (Block, Receipt), hand_over: Option<&HandOver>) -> Answer {
+    let expires_at = hand_over.map_or(receipt.expires_at, |row| row.expires_at);
+    let receipt = Some(Receipt { expires_at, ..receipt });
+    Answer { outcome: DeliveryOutcome::Live, replayed: false, block: Some(block), receipt }
 }
 
 fn answer(frozen: Frozen, replayed: bool) -> Result<Answer, Error> {
@@ -498,7 +549,13 @@ fn answer(frozen: Frozen, replayed: bool) -> Result<Answer, Error> {
 }
 
 fn say(outcome: DeliveryOutcome, offer: Option<Offer>) -> Finding {
-    Finding { outcome, offer, text: Text::Notice }
+    Finding { outcome, about: None, offer, text: Text::Notice }
+}
+
+impl Finding {
+    fn about(self, snapshot_ref: &str) -> Finding {
+        Finding { about: Some(snapshot_ref.to_owned()), ..self }
+    }
 }
 
 fn notice(text: String) -> Block {

@@ -71,6 +71,13 @@ pub fn prefer_mode(offers: Vec<Offer>, mode: Mode) -> Result<Vec<Offer>, Error> 
     Ok(if preferred.is_empty() { offers } else { preferred })
 }
 
+/// How a task begins: what a store searches for.
+pub fn head(task: &str) -> &str {
+    const BYTES: usize = 64;
+    let end = (0..=BYTES.min(task.len())).rev().find(|end| task.is_char_boundary(*end));
+    task.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
 /// All hand-overs of one parent.
 pub fn all_of(parent: &SessionKey) -> OfferFilter {
     OfferFilter {
@@ -86,85 +93,156 @@ pub fn all_of(parent: &SessionKey) -> OfferFilter {
 
 /// What a search among a parent's hand-overs finds.
 pub enum Match {
-    /// None is this child's.
+    /// None is this child's, or it has what is.
     Nothing,
     /// Several with different memories are.
     Ambiguous(u32),
-    /// It is taken.
-    Taken,
+    /// It is taken by others.
+    Taken(Offer),
     /// It waited too long.
     Expired(Offer),
-    /// It waits. The oldest first, the others are interchangeable with it.
-    Waiting(Vec<Offer>),
+    /// It was taken back.
+    Revoked(Offer),
+    /// It waits. The oldest of those that are interchangeable.
+    Waiting(Offer),
 }
 
-/// R23: by the child's text. Candidates are all of the parent's, taken and expired ones included: the equal task, else
-/// the longest that the text contains. A harness puts a preamble before the task, so a shorter task of a sibling may
-/// also be contained.
-pub fn by_task(offers: Vec<Offer>, text: &str, now: Instant) -> Result<Match, Error> {
-    let of_text = |offer: &Offer| !offer.hand_over.task.is_empty() && text.contains(&offer.hand_over.task);
-    let longest = offers.iter().filter(|offer| of_text(offer)).max_by_key(|offer| offer.hand_over.task.len());
-    // Two tasks of equal length that are both contained and differ: neither is "the longest".
-    let Some(length) = longest.map(|offer| offer.hand_over.task.len()) else { return Ok(Match::Nothing) };
-    let group: Vec<Offer> =
-        offers.into_iter().filter(|offer| of_text(offer) && offer.hand_over.task.len() == length).collect();
-    let open = open(group.clone());
-    // One that expired unclaimed counts: the child that asks may be its own.
-    let kinds = kinds(&open)?;
-    if kinds > 1 {
-        return Ok(Match::Ambiguous(kinds));
+/// Who looks, and when.
+pub struct Seeker<'a> {
+    /// Ids of the hand-overs that this child has taken already.
+    pub has: &'a [String],
+    /// Refs of the snapshots, among those of the hand-overs, that were revoked.
+    pub revoked: &'a [String],
+    /// The time.
+    pub now: Instant,
+}
+
+impl Seeker<'_> {
+    fn is_revoked(&self, offer: &Offer) -> bool {
+        offer.hand_over.snapshot_ref.as_ref().is_some_and(|name| self.revoked.contains(name))
     }
-    Ok(pick(group, now))
+
+    fn is_over(&self, offer: &Offer) -> bool {
+        offer.hand_over.expires_at <= self.now || self.is_revoked(offer)
+    }
+
+    fn over(&self, offer: Offer) -> Match {
+        if self.is_revoked(&offer) { Match::Revoked(offer) } else { Match::Expired(offer) }
+    }
+
+    fn is_waiting(&self, offer: &Offer) -> bool {
+        is_open(offer) && !self.is_over(offer)
+    }
+}
+
+/// R23: by the child's text. Candidates are all of the parent's, taken, expired and revoked ones included: the equal
+/// task, else the longest that the text contains. A harness puts a preamble before the task, so a shorter task of a
+/// sibling may also be contained; and a text may contain two of equal length, neither of which is the longest.
+///
+/// Same task, different memories: which one is this child's cannot be told, also where one of them is taken. (Its child
+/// may have come back as another session, for instance.)
+pub fn by_task(offers: Vec<Offer>, text: &str, agent_type: Option<&str>, seeker: &Seeker) -> Result<Match, Error> {
+    let of_text = |offer: &Offer| !offer.hand_over.task.is_empty() && text.contains(&offer.hand_over.task);
+    let lengths = offers.iter().filter(|offer| of_text(offer)).map(|offer| offer.hand_over.task.len());
+    let Some(longest) = lengths.max() else { return Ok(Match::Nothing) };
+    let mut group = offers;
+    // The kind of agent comes after the text: the longest task is this child's or nobody's, never a shorter one.
+    group.retain(|offer| {
+        let other_kind = match (agent_type, &offer.hand_over.agent_type) {
+            (Some(kind), Some(wanted)) => kind != wanted,
+            _ => false,
+        };
+        of_text(offer) && offer.hand_over.task.len() == longest && !other_kind
+    });
+    match contents(group.iter())? {
+        0 | 1 => Ok(pick(group, seeker)),
+        n => Ok(Match::Ambiguous(n)),
+    }
+}
+
+/// R22, R23: by the equal list of ids. Those that are taken have their children, and one that was refused has no field
+/// that a child could know its ids from, unless there is no other; of the rest, all must give the same.
+pub fn by_ids(mut offers: Vec<Offer>, seeker: &Seeker) -> Result<Match, Error> {
+    let mut handed_over = Vec::new();
+    for offer in &offers {
+        if !matches!(state(&offer.hand_over)?.kind, Kind::Refused(_)) {
+            handed_over.push(offer.clone());
+        }
+    }
+    if !handed_over.is_empty() {
+        offers = handed_over;
+    }
+    match contents(offers.iter().filter(|offer| is_open(offer)))? {
+        0 => Ok(pick(offers, seeker)),
+        1 => {
+            let open = offers.iter().find(|offer| is_open(offer)).map(|offer| state(&offer.hand_over)).transpose()?;
+            let content = open.map(|state| state.content);
+            let mut alike = Vec::new();
+            for offer in offers {
+                if Some(state(&offer.hand_over)?.content) == content {
+                    alike.push(offer);
+                }
+            }
+            Ok(pick(alike, seeker))
+        }
+        n => Ok(Match::Ambiguous(n)),
+    }
 }
 
 /// R23: without a text, where the harness registers every delegation: the only one that waits.
-pub fn only_one(offers: Vec<Offer>, now: Instant) -> Match {
-    let open = open(offers);
-    let (waiting, expired): (Vec<Offer>, Vec<Offer>) =
-        open.into_iter().partition(|offer| offer.hand_over.expires_at > now);
-    match (waiting.len(), expired.len()) {
-        (1, _) => Match::Waiting(waiting),
-        (0, 1) => pick(expired, now),
-        (0, 0) => Match::Nothing,
-        (0, n) | (n, _) => Match::Ambiguous(n as u32),
+pub fn only_one(mut offers: Vec<Offer>, registers_all: bool, seeker: &Seeker) -> Match {
+    offers.retain(is_open);
+    let waiting = offers.iter().filter(|offer| seeker.is_waiting(offer)).count() as u32;
+    match (waiting, offers.len()) {
+        (1, _) if registers_all => {
+            offers.retain(|offer| seeker.is_waiting(offer));
+            pick(offers, seeker)
+        }
+        (0, 0 | 1) => pick(offers, seeker),
+        (0, n) => Match::Ambiguous(n as u32),
+        (n, _) => Match::Ambiguous(n),
     }
 }
 
-/// Of hand-overs that are interchangeable: the oldest that waits, else why none does.
-pub fn pick(offers: Vec<Offer>, now: Instant) -> Match {
-    if offers.is_empty() {
-        return Match::Nothing;
+/// Of hand-overs that are interchangeable: the oldest that waits, else why none does. A child that has one of them takes
+/// no other (R26): that is its sibling's.
+pub fn pick(mut offers: Vec<Offer>, seeker: &Seeker) -> Match {
+    let has = |offer: &Offer| seeker.has.contains(&offer.hand_over.id);
+    if let Some(own) = offers.iter().rposition(has) {
+        let own = offers.swap_remove(own);
+        return if seeker.is_over(&own) { seeker.over(own) } else { Match::Nothing };
     }
-    let mut open = open(offers);
-    let Some(oldest) = open.first().cloned() else { return Match::Taken };
-    open.retain(|offer| offer.hand_over.expires_at > now);
-    if open.is_empty() { Match::Expired(oldest) } else { Match::Waiting(open) }
+    if let Some(oldest) = offers.iter().position(|offer| seeker.is_waiting(offer)) {
+        return Match::Waiting(offers.swap_remove(oldest));
+    }
+    if let Some(youngest) = offers.iter().rposition(is_open) {
+        return seeker.over(offers.swap_remove(youngest));
+    }
+    offers.pop().map_or(Match::Nothing, Match::Taken)
 }
 
-/// R23, R28: hand-overs that this child could not be told apart by, since they have the same text and other memories.
+/// R23, R28: hand-overs that a child could not be told apart by, since they have the same text and other memories.
 pub fn warn_of_twins(offers: &[Offer], task: &str, content: &str) -> Result<Option<String>, Error> {
     let mut twins = 0;
     for offer in offers {
-        let open = offer.taken < offer.hand_over.children;
-        if open && !task.is_empty() && offer.hand_over.task == task && state(&offer.hand_over)?.content != content {
+        if !task.is_empty() && offer.hand_over.task == task && state(&offer.hand_over)?.content != content {
             twins += 1;
         }
     }
     Ok((twins > 0).then(|| {
         format!(
-            "{twins} unclaimed delegation(s) of this session have the same task text and other memories: a child that is \
+            "{twins} earlier delegation(s) of this session have the same task text and other memories: a child that is \
              recognised by its text alone will get none of them. Pass on the snapshot ref, or use another text."
         )
     }))
 }
 
-fn open(mut offers: Vec<Offer>) -> Vec<Offer> {
-    offers.retain(|offer| offer.taken < offer.hand_over.children);
-    offers
+fn is_open(offer: &Offer) -> bool {
+    offer.taken < offer.hand_over.children
 }
 
 /// How many different contents these have.
-fn kinds(offers: &[Offer]) -> Result<u32, Error> {
+fn contents<'a>(offers: impl Iterator<Item = &'a Offer>) -> Result<u32, Error> {
     let mut contents = BTreeSet::new();
     for offer in offers {
         contents.insert(state(&offer.hand_over)?.content);

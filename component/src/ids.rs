@@ -52,11 +52,14 @@ pub fn check(what: &str, text: &str, max: usize) -> Result<(), Error> {
 
 /// The offender, short enough for a message.
 pub fn shown(text: &str) -> String {
+    let short = clipped(text);
+    if short.len() == text.len() { quoted(text) } else { format!("{}…", quoted(&short)) }
+}
+
+/// The beginning of a text.
+pub fn clipped(text: &str) -> String {
     const SHOWN: usize = 48;
-    match text.char_indices().nth(SHOWN) {
-        None => quoted(text),
-        Some((cut, _)) => format!("{}…", quoted(&text[..cut])),
-    }
+    text.chars().take(SHOWN).collect()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod fake;
 pub mod hand_over;
 pub mod ids;
 pub mod imports;
+pub mod json;
 pub mod markers;
 pub mod orchestrator;
 pub mod pages;

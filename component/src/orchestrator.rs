@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::capacity::Limit;
 use crate::contract::*;
 use crate::hand_over::{self, Kind};
-use crate::session::{may_share, memory_on};
+use crate::session::{memory_on, together};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Composed, Order, Standing, compose};
 use crate::state::to_json;
@@ -43,6 +43,10 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
     if let Some(call_id) = &request.call_id {
         let filter = OfferFilter { call_id: Some(call_id.clone()), ..hand_over::all_of(&caller.key) };
         if let Some(offer) = imports.find_hand_overs(&filter, 1)?.pop() {
+            // R13 goes before R26: what was answered while memory was on is not said again while it is off.
+            if !memory_on(&caller) {
+                return Ok(DelegationOutcome::MemoryOff);
+            }
             return again(imports, &caller, &offer.hand_over, request, &settings);
         }
     }
@@ -69,6 +73,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         expires_at: plan.expires_at,
         // Why nothing is delivered is told for as long as a delivery would be kept (R28).
         keep_until: plan.expires_at.max(later(now, settings.replay)),
+        task_head: hand_over::head(&request.task).to_owned(),
         task: request.task.clone(),
         state: to_json(&hand_over::State {
             kind: plan.kind,
@@ -92,8 +97,11 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         DelegationOutcome::MemoryOff => ("memory-off", Vec::new()),
         DelegationOutcome::Refused(refusal) => (audit::refusal_word(refusal), Vec::new()),
     };
-    let reasons = plan.reasons.into_iter().map(|(id, why)| (format!("unavailable {id}"), why.word().to_owned()));
-    audit::record(imports, "delegate", word, snapshot_ref.as_deref(), memory_ids, reasons.collect());
+    let mut reasons = audit::reasons(&plan.reasons);
+    if let DelegationOutcome::HandedOver(Delegated { receipt: Some(receipt), .. }) = &plan.outcome {
+        reasons.extend(audit::omissions(receipt));
+    }
+    audit::record(imports, "delegate", word, snapshot_ref.as_deref(), memory_ids, reasons);
     Ok(plan.outcome)
 }
 
@@ -107,7 +115,7 @@ pub fn revalidate<I: Imports>(imports: &mut I, key: &SessionKey, snapshot_ref: &
         caller
     } else if caller.parent.as_ref() == Some(&frozen.snapshot.owner) {
         let owner = session::lookup(imports, &frozen.snapshot.owner)?.ok_or_else(unavailable)?;
-        if !memory_on(&caller) || !share(&caller, &owner) {
+        if !memory_on(&caller) || !together(&caller, &owner) {
             return Err(unavailable());
         }
         owner
@@ -162,13 +170,16 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
         expires_at: later(now, ttl),
         reasons: Vec::new(),
     };
-    // R13 comes before the ids are looked at: nothing about memory may fail where memory is off.
+    // R13 comes before anything is checked: nothing about memory may fail where memory is off. R14 keeps the ids.
     if !memory_on(caller) {
+        if let Some(MemoryField::PrefetchIds(named)) = &request.memory {
+            let ids = ids::list(&named.ids, settings.max_ids).ok();
+            plan.asked = ids.map(|ids| NamedIds { ids, mode: named.mode });
+        }
         return Ok(plan);
     }
     let handed_over = |imports: &mut I, plan: &Plan, memory, receipt| -> Result<DelegationOutcome, Error> {
-        let filter =
-            OfferFilter { within: Some(request.task.clone()), open_only: true, ..hand_over::all_of(&caller.key) };
+        let filter = OfferFilter { within: Some(request.task.clone()), ..hand_over::all_of(&caller.key) };
         let twins = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
         let warnings = hand_over::warn_of_twins(&twins, &request.task, &plan.content)?;
         Ok(DelegationOutcome::HandedOver(Delegated { memory, receipt, warnings: warnings.into_iter().collect() }))
@@ -321,10 +332,6 @@ fn ready<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<(), Error> {
         return Err(Error::Corrupt(name.to_owned()));
     }
     frozen.pages.iter().try_for_each(|page| snapshot::verify(imports, Some(name), &page.text, &page.check))
-}
-
-fn share(one: &Session, other: &Session) -> bool {
-    matches!((&one.project, &other.project), (Some(one), Some(other)) if may_share(one, other))
 }
 
 /// What does not depend on the store.

@@ -34,9 +34,16 @@ pub fn memory_on(session: &Session) -> bool {
     session.memory_on && session.project.as_ref().is_some_and(|project| project.memory_on)
 }
 
-/// R10: whether two projects may share: the same one, or both in one workspace. No workspace shares with nobody.
+/// R10: whether two projects may share: the same one, or both in one workspace. No workspace shares with nobody, and a
+/// workspace without a name is none.
 pub fn may_share(one: &Project, other: &Project) -> bool {
-    one.id == other.id || (one.workspace.is_some() && one.workspace == other.workspace)
+    let named = |project: &Project| project.workspace.as_deref().is_some_and(|name| !name.is_empty());
+    one.id == other.id || (named(one) && one.workspace == other.workspace)
+}
+
+/// R20: whether the projects of two sessions may share.
+pub fn together(one: &Session, other: &Session) -> bool {
+    matches!((&one.project, &other.project), (Some(one), Some(other)) if may_share(one, other))
 }
 
 /// `HARNESS/S`, as people write it.

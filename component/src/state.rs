@@ -2,18 +2,19 @@
 //! from a parsed value, since derived readers would be a quarter of the component's size.
 
 use serde::Serialize;
-use serde_json::Value;
+
+use crate::json::Json;
 
 /// A value that can be read back. `None`: it is not what was written. A missing field of an option reads as `None`, so
 /// that older rows can lack it.
 pub trait Read: Sized {
     /// From the JSON that serde wrote.
-    fn read(value: &Value) -> Option<Self>;
+    fn read(value: &Json) -> Option<Self>;
 }
 
 /// The state of a row.
 pub fn from_json<T: Read>(text: &str) -> Option<T> {
-    T::read(&serde_json::from_str(text).ok()?)
+    T::read(&Json::parse(text).ok()?)
 }
 
 /// A row's `state`. These structures have string keys only, so that writing them cannot fail.
@@ -22,47 +23,65 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
 }
 
 /// The name of a case, and what it holds; serde writes `"Case"` or `{"Case": …}`.
-pub fn case(value: &Value) -> Option<(&str, &Value)> {
+pub fn case(value: &Json) -> Option<(&str, &Json)> {
     match value {
-        Value::String(name) => Some((name, &Value::Null)),
-        Value::Object(map) => map.iter().next().map(|(name, inner)| (name.as_str(), inner)),
+        Json::Text(name) => Some((name, &Json::Null)),
+        Json::Object(fields) => fields.first().map(|(name, inner)| (name.as_str(), inner)),
         _ => None,
     }
 }
 
 impl Read for u32 {
-    fn read(value: &Value) -> Option<u32> {
-        value.as_u64().and_then(|n| u32::try_from(n).ok())
+    fn read(value: &Json) -> Option<u32> {
+        match value {
+            Json::Number(n) => u32::try_from(*n).ok(),
+            _ => None,
+        }
     }
 }
 
 impl Read for bool {
-    fn read(value: &Value) -> Option<bool> {
-        value.as_bool()
+    fn read(value: &Json) -> Option<bool> {
+        match value {
+            Json::Bool(value) => Some(*value),
+            _ => None,
+        }
     }
 }
 
 impl Read for String {
-    fn read(value: &Value) -> Option<String> {
-        value.as_str().map(String::from)
+    fn read(value: &Json) -> Option<String> {
+        match value {
+            Json::Text(text) => Some(text.clone()),
+            _ => None,
+        }
     }
 }
 
 impl<T: Read> Read for Option<T> {
-    fn read(value: &Value) -> Option<Option<T>> {
-        if value.is_null() { Some(None) } else { T::read(value).map(Some) }
+    fn read(value: &Json) -> Option<Option<T>> {
+        if *value == Json::Null { Some(None) } else { T::read(value).map(Some) }
     }
 }
 
 impl<T: Read> Read for Vec<T> {
-    fn read(value: &Value) -> Option<Vec<T>> {
-        value.as_array()?.iter().map(T::read).collect()
+    fn read(value: &Json) -> Option<Vec<T>> {
+        match value {
+            Json::List(values) => values.iter().map(T::read).collect(),
+            _ => None,
+        }
     }
 }
 
 impl<A: Read, B: Read> Read for (A, B) {
-    fn read(value: &Value) -> Option<(A, B)> {
-        Some((A::read(value.get(0)?)?, B::read(value.get(1)?)?))
+    fn read(value: &Json) -> Option<(A, B)> {
+        match value {
+            Json::List(values) => match values.as_slice() {
+                [a, b] => Some((A::read(a)?, B::read(b)?)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 
@@ -70,8 +89,8 @@ impl<A: Read, B: Read> Read for (A, B) {
 macro_rules! fields {
     ($type:ty: $($field:ident),+) => {
         impl $crate::state::Read for $type {
-            fn read(value: &serde_json::Value) -> Option<Self> {
-                let field = |name: &str| value.get(name).unwrap_or(&serde_json::Value::Null);
+            fn read(value: &$crate::json::Json) -> Option<Self> {
+                let field = |name: &str| value.get(name).unwrap_or(&$crate::json::Json::Null);
                 Some(Self { $($field: $crate::state::Read::read(field(stringify!($field)))?),+ })
             }
         }
@@ -82,7 +101,7 @@ macro_rules! fields {
 macro_rules! cases {
     ($type:ident: $($bare:ident),*; $($full:ident),*) => {
         impl $crate::state::Read for $type {
-            fn read(value: &serde_json::Value) -> Option<Self> {
+            fn read(value: &$crate::json::Json) -> Option<Self> {
                 let (name, _inner) = $crate::state::case(value)?;
                 $(if name == stringify!($bare) { return Some($type::$bare) })*
                 $(if name == stringify!($full) { return $crate::state::Read::read(_inner).map($type::$full) })*

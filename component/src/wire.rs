@@ -1,9 +1,9 @@
 //! The delegation as JSON (R2, R37, R38). `wit/delegation.schema.json` says the same; a test keeps the two together.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::contract::*;
+use crate::json::Json;
 use crate::state::to_json;
 use crate::{ids, snapshot};
 
@@ -46,42 +46,40 @@ pub fn encode(delegation: &Delegation) -> Result<String, Error> {
 
 /// `wire.decode`.
 pub fn decode(json: &str) -> Result<Delegation, Error> {
-    let value: Value = serde_json::from_str(json).map_err(|e| malformed(format!("the delegation is not JSON: {e}")))?;
-    let Value::Object(mut object) = value else {
+    let value = Json::parse(json).map_err(|error| malformed(format!("the delegation cannot be read: {error}")))?;
+    if !matches!(value, Json::Object(_)) {
         return Err(malformed("the delegation is not a JSON object".into()));
-    };
-    let task = match object.remove("task") {
+    }
+    let task = match value.get("task") {
         None => String::new(),
-        Some(Value::String(task)) => task,
-        Some(_) => return Err(malformed("task is not a string".into())),
+        Some(task) => text("task", task)?,
     };
-    let memory = match object.remove("memory") {
+    let memory = match value.get("memory") {
         None => None,
-        Some(Value::Object(field)) => Some(memory(field)?),
+        Some(Json::Object(fields)) => Some(memory(fields, value.get("memory"))?),
         Some(_) => return Err(malformed("memory is not an object; leave it out where no memory is named".into())),
     };
     Ok(Delegation { task, memory })
 }
 
-fn memory(mut field: Map<String, Value>) -> Result<MemoryField, Error> {
+fn memory(fields: &[(String, Json)], value: Option<&Json>) -> Result<MemoryField, Error> {
+    const KNOWN: [&str; 3] = ["snapshot_ref", "prefetch_ids", "mode"];
     const ALLOWED: &str = "allowed is either snapshot_ref, or prefetch_ids with or without mode";
-    let name = field.remove("snapshot_ref");
-    let list = field.remove("prefetch_ids");
-    let mode = field.remove("mode");
-    if let Some(key) = field.keys().next() {
+    if let Some((key, _)) = fields.iter().find(|(key, _)| !KNOWN.contains(&key.as_str())) {
         return Err(malformed(format!("memory has the unknown key {}: {ALLOWED}", ids::shown(key))));
     }
+    let [name, list, mode] = KNOWN.map(|known| value.and_then(|value| value.get(known)));
     match (name, list, mode) {
         (Some(_), Some(_), _) => Err(malformed(format!("memory has both snapshot_ref and prefetch_ids: {ALLOWED}"))),
         (Some(_), None, Some(_)) => Err(malformed(format!("memory has snapshot_ref and mode: {ALLOWED}"))),
         (None, None, _) => Err(malformed(format!("memory names nothing: {ALLOWED}"))),
-        (Some(Value::String(name)), None, None) => {
+        (Some(name), None, None) => {
+            let name = text("snapshot_ref", name)?;
             snapshot::check_ref(&name)?;
             Ok(MemoryField::SnapshotRef(name))
         }
-        (Some(_), None, None) => Err(malformed("snapshot_ref is not a string".into())),
-        (None, Some(Value::Array(list)), mode) => {
-            let names: Vec<String> = list.into_iter().map(id).collect::<Result<_, _>>()?;
+        (None, Some(Json::List(list)), mode) => {
+            let names: Vec<String> = (1..).zip(list).map(|(place, value)| id(place, value)).collect::<Result<_, _>>()?;
             // How many are allowed is a setting, which `delegate` and `deliver` know.
             let ids = ids::list(&names, u32::MAX)?;
             Ok(MemoryField::PrefetchIds(NamedIds { ids, mode: self::mode(mode)? }))
@@ -90,45 +88,34 @@ fn memory(mut field: Map<String, Value>) -> Result<MemoryField, Error> {
     }
 }
 
-fn mode(value: Option<Value>) -> Result<Mode, Error> {
-    match value.as_ref().map(|value| value.as_str()) {
-        None | Some(Some("frozen")) => Ok(Mode::Frozen),
-        Some(Some("live")) => Ok(Mode::Live),
-        Some(_) => {
-            let shown = shown(&value.unwrap_or_default());
-            Err(malformed(format!("mode is {shown}: allowed are \"frozen\" and \"live\"")))
-        }
+fn mode(value: Option<&Json>) -> Result<Mode, Error> {
+    const ALLOWED: &str = "allowed are \"frozen\" and \"live\"";
+    match value {
+        None => Ok(Mode::Frozen),
+        Some(Json::Text(word)) if word == "frozen" => Ok(Mode::Frozen),
+        Some(Json::Text(word)) if word == "live" => Ok(Mode::Live),
+        Some(Json::Text(word)) => Err(malformed(format!("mode is {}: {ALLOWED}", ids::shown(word)))),
+        Some(_) => Err(malformed(format!("mode is not a string: {ALLOWED}"))),
     }
 }
 
-/// R2: a string, or a positive integer that every reader reads alike.
-fn id(value: Value) -> Result<String, Error> {
+/// R2: a string, or a positive integer that every reader reads alike. `place`, from 1, names what has no name.
+fn id(place: u32, value: &Json) -> Result<String, Error> {
     match value {
-        Value::String(text) => Ok(text),
-        Value::Number(ref number) => match number.as_u64() {
-            Some(n) if (1..=MAX_SAFE).contains(&n) => Ok(n.to_string()),
-            _ => Err(malformed(format!(
-                "memory id {} is not a positive integer up to 2^53-1; write it as a string",
-                shown(&value)
-            ))),
-        },
-        other => Err(malformed(format!("memory id {} is neither a string nor a positive integer", shown(&other)))),
+        Json::Text(text) => Ok(text.clone()),
+        Json::Number(n @ 1..=MAX_SAFE) => Ok(n.to_string()),
+        Json::Number(n) => Err(malformed(format!("memory id {n}, number {place} of prefetch_ids, is {RANGE}"))),
+        Json::OtherNumber => Err(malformed(format!("number {place} of prefetch_ids, negative or a fraction, is {RANGE}"))),
+        _ => Err(malformed(format!("number {place} of prefetch_ids is neither a string nor a number"))),
     }
 }
 
-/// The offender. Fractions are not spelled out: printing them would be 15 KB of the component.
-fn shown(value: &Value) -> String {
+const RANGE: &str = "not a whole number from 1 to 2^53-1; write it as a string";
+
+fn text(what: &str, value: &Json) -> Result<String, Error> {
     match value {
-        Value::Null => "null".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::String(text) => ids::shown(text),
-        Value::Array(_) => "(an array)".into(),
-        Value::Object(_) => "(an object)".into(),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(n), _) => n.to_string(),
-            (_, Some(n)) => n.to_string(),
-            _ => "(a fraction, or too large)".into(),
-        },
+        Json::Text(text) => Ok(text.clone()),
+        _ => Err(malformed(format!("{what} is not a string"))),
     }
 }
 
