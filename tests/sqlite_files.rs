@@ -438,26 +438,39 @@ fn eight_processes_deliver_to_one_child() {
     assert_eq!(store.deliveries(&key("racer")).unwrap().len(), 1);
 }
 
-/// Several stores on one file in one process: opening one more must not drop the locks of those that are there.
+/// Several stores on one file in one process: opening one more must not drop the locks of those that are there. Without
+/// them another program could take the file for itself, or older versions of SQLite delete the log when they close it.
 #[test]
 fn opening_does_not_drop_the_locks_of_this_process() {
     if let Some(path) = std::env::var_os(FILE) {
-        let failure = SqliteStore::open(&path, &HASTY).unwrap().begin_unit(Access::Write);
-        assert!(matches!(failure, Err(StoreFailure::Busy(_))), "{failure:?}");
-        // Closing the last connection would delete the log, if the other's locks were gone.
-        assert!(fs::metadata(Path::new(&path).with_extension("db-wal")).is_ok());
+        let other = Connection::open(path).unwrap();
+        other.busy_timeout(Duration::ZERO).unwrap();
+        other.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
+        let read = other.query_row("SELECT count(*) FROM agents", [], |_| Ok(()));
+        assert_eq!(read.unwrap_err().sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
         return;
     }
     let (_directory, path) = place();
-    filled(&path);
-    let mut store = SqliteStore::open(&path, &HASTY).unwrap();
-    store.begin_unit(Access::Write).unwrap();
-    drop(SqliteStore::open(&path, &HASTY).unwrap());
-    drop(SqliteStore::open(&path, &HASTY).unwrap());
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    drop(SqliteStore::open(&path, &PATIENT).unwrap());
+    drop(SqliteStore::open(&path, &EXISTING).unwrap());
     wait_for(in_processes("opening_does_not_drop_the_locks_of_this_process", &path, 1));
-    store.insert_snapshot(&frozen("snap_2", &[], "text")).unwrap();
-    store.commit().unwrap();
-    assert!(path.with_extension("db-wal").exists());
+    store.add_agent("ada").unwrap();
+}
+
+/// Whoever opens a file that was just made may meet another that still reads it without a log.
+#[test]
+fn a_fresh_file_that_is_being_read_is_waited_for() {
+    let (_directory, path) = place();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("PRAGMA application_id = 1835363696; BEGIN; SELECT count(*) FROM sqlite_schema;").unwrap();
+    assert!(matches!(SqliteStore::open(&path, &HASTY), Err(StoreFailure::Busy(_))));
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| SqliteStore::open(&path, &PATIENT).map(drop));
+        std::thread::sleep(Duration::from_millis(100));
+        reader.execute_batch("COMMIT").unwrap();
+        opening.join().unwrap().unwrap();
+    });
 }
 
 /// What was committed is there after a crash, and what was not is not.
@@ -585,11 +598,13 @@ fn holds(directory: &TempDir, text: &str) -> bool {
     all_bytes(directory).windows(text.len()).any(|window| window == text.as_bytes())
 }
 
+type Erase = fn(&mut SqliteStore) -> Rows<()>;
+
 /// R17: an erased text is neither in the file nor in its log once the unit is kept.
 #[test]
 fn erased_text_does_not_survive() {
     let secret = |name: &str| format!("SECRET-{name}-").repeat(2_000);
-    let erase: [(&str, fn(&mut SqliteStore) -> Rows<()>); 5] = [
+    let erase: [(&str, Erase); 5] = [
         ("overwrite", |store| store.overwrite(&[frozen("snap_2", &[], "short")])),
         ("strip", |store| store.strip(&texts(&["snap_2"]), 1)),
         ("remove", |store| store.remove(&texts(&["snap_2"]))),

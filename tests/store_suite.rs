@@ -212,7 +212,7 @@ fn memory_ids_are_compared_by_equality(store: AnyStore) {
     for id in ["1", "11", "A", "a%"] {
         store.add_memory(&memory(id, "body"), 1).unwrap();
     }
-    for id in ["", "01", "1 ", "1\0", "1\01", "a", "_", "%", "a_", "1.0"] {
+    for id in ["", "01", "1 ", "1\0", "1\0x", "a", "_", "%", "a_", "1.0"] {
         assert_eq!(store.memories(&texts(&[id]), 9).unwrap(), [None], "{id:?}");
     }
 }
