@@ -815,10 +815,11 @@ fn every_statement_uses_an_index() {
         }
         seen += 1;
         for line in plan {
-            // What is scanned is a list from the caller, or the ids of one snapshot that were just looked up.
+            // What is scanned is a list from the caller, or the few rows of a subquery that were just looked up.
             let scan = line.starts_with("SCAN")
                 && !line.contains("VIRTUAL TABLE")
                 && !line.starts_with("SCAN held")
+                && !line.starts_with("SCAN parent")
                 && !line.starts_with("SCAN CONSTANT ROW");
             assert!(!scan && !line.contains("TEMP B-TREE"), "{name}: {line}");
         }
@@ -890,4 +891,44 @@ fn sweeping_steps_over_what_it_takes_only() {
     assert_eq!(expired.get_status(rusqlite::StatementStatus::FullscanStep), 0);
     assert_eq!(expired.get_status(rusqlite::StatementStatus::Sort), 0);
     assert!(expired.get_status(rusqlite::StatementStatus::VmStep) < 500);
+}
+
+/// A call is found by its own index, however much its parent has delegated; so is a snapshot.
+#[test]
+fn one_call_is_found_among_many() {
+    let (_directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    write(&mut store, |store| {
+        store.insert_snapshot(&frozen("snap_1", &[], "text"))?;
+        for number in 0..500 {
+            store.insert_hand_over(&HandOver {
+                id: format!("hand_{number}"),
+                parent: key("parent"),
+                call_id: Some(format!("call_{number}")),
+                agent_type: None,
+                snapshot_ref: (number == 7).then(|| "snap_1".into()),
+                ids_key: None,
+                children: 1,
+                created_at: 1,
+                expires_at: 2,
+                keep_until: 3,
+                task: "task".into(),
+                state: "{}".into(),
+            })?;
+        }
+        Ok(())
+    });
+    let connection = Connection::open(&path).unwrap();
+    let mut find = connection.prepare(&statement("snapshots_find_hand_overs.sql")).unwrap();
+    for (call_id, snapshot_ref, count) in
+        [(Some("call_7"), None, 1), (Some("call"), None, 0), (None, Some("snap_1"), 1)]
+    {
+        let params = named_params! {
+            ":parent_harness": "local", ":parent_session": "parent", ":call_id": call_id, ":snapshot_ref": snapshot_ref,
+            ":ids_key": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false,
+            ":limit": 1_000,
+        };
+        assert_eq!(find.query_map(params, |_| Ok(())).unwrap().count(), count);
+        assert!(find.reset_status(rusqlite::StatementStatus::VmStep) < 500);
+    }
 }

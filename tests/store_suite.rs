@@ -1,4 +1,4 @@
-//! What every store must do, run against each of the two: the contract of `wit/memories.wit`, `wit/directory.wit` and
+//! What every store must do, run against each of them: the contract of `wit/memories.wit`, `wit/directory.wit` and
 //! `wit/snapshots.wit`, function by function. A harness that writes a store of its own copies this file and adds a line
 //! at the bottom.
 
@@ -1077,6 +1077,15 @@ macro_rules! suite {
                     let directory = tempfile::tempdir().unwrap();
                     let options = SqliteOptions::default();
                     super::$name(&mut SqliteStore::open(directory.path().join("store.db"), &options).unwrap());
+                }
+            )*
+        }
+        mod sqlite_in_memory {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&mut SqliteStore::in_memory().unwrap());
                 }
             )*
         }

@@ -56,7 +56,7 @@ pub struct SqliteStore {
 enum Scrub {
     /// Nowhere.
     Clean,
-    /// In the file, if the open unit is undone; in the log, once it is kept.
+    /// In the log, once the open unit is kept.
     Pending,
     /// In the log.
     Due,
