@@ -263,6 +263,23 @@ fn a_schema_that_this_program_may_not_read() {
     assert!(matches!(&failure, StoreFailure::Other(why) if why.contains("newer program")), "{failure}");
 }
 
+/// A newer program crashed: its log must not be moved into the file by one that may not even read it.
+#[test]
+fn a_log_of_a_newer_program_is_left_alone() {
+    let (directory, path) = place();
+    filled(&path);
+    let newer = Connection::open(&path).unwrap();
+    newer.execute_batch("UPDATE store SET schema = 9, oldest_reader = 9, oldest_writer = 9").unwrap();
+    let crashed = directory.path().join("crashed.db");
+    let log = directory.path().join("crashed.db-wal");
+    fs::copy(&path, &crashed).unwrap();
+    fs::copy(directory.path().join("store.db-wal"), &log).unwrap();
+    let before = (fs::read(&crashed).unwrap(), fs::read(&log).unwrap());
+    let failure = SqliteStore::open(&crashed, &PATIENT).err().unwrap();
+    assert!(matches!(&failure, StoreFailure::Other(why) if why.contains("newer program")), "{failure}");
+    assert!((fs::read(&crashed).unwrap(), fs::read(&log).unwrap()) == before);
+}
+
 #[test]
 fn a_schema_that_this_program_may_only_read() {
     let (_directory, path) = place();
