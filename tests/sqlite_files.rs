@@ -263,6 +263,23 @@ fn a_schema_that_this_program_may_not_read() {
     assert!(matches!(&failure, StoreFailure::Other(why) if why.contains("newer program")), "{failure}");
 }
 
+/// A newer program crashed: its log must not be moved into the file by one that may not even read it.
+#[test]
+fn a_log_of_a_newer_program_is_left_alone() {
+    let (directory, path) = place();
+    filled(&path);
+    let newer = Connection::open(&path).unwrap();
+    newer.execute_batch("UPDATE store SET schema = 9, oldest_reader = 9, oldest_writer = 9").unwrap();
+    let crashed = directory.path().join("crashed.db");
+    let log = directory.path().join("crashed.db-wal");
+    fs::copy(&path, &crashed).unwrap();
+    fs::copy(directory.path().join("store.db-wal"), &log).unwrap();
+    let before = (fs::read(&crashed).unwrap(), fs::read(&log).unwrap());
+    let failure = SqliteStore::open(&crashed, &PATIENT).err().unwrap();
+    assert!(matches!(&failure, StoreFailure::Other(why) if why.contains("newer program")), "{failure}");
+    assert!((fs::read(&crashed).unwrap(), fs::read(&log).unwrap()) == before);
+}
+
 #[test]
 fn a_schema_that_this_program_may_only_read() {
     let (_directory, path) = place();
@@ -438,26 +455,39 @@ fn eight_processes_deliver_to_one_child() {
     assert_eq!(store.deliveries(&key("racer")).unwrap().len(), 1);
 }
 
-/// Several stores on one file in one process: opening one more must not drop the locks of those that are there.
+/// Several stores on one file in one process: opening one more must not drop the locks of those that are there. Without
+/// them another program could take the file for itself, or older versions of SQLite delete the log when they close it.
 #[test]
 fn opening_does_not_drop_the_locks_of_this_process() {
     if let Some(path) = std::env::var_os(FILE) {
-        let failure = SqliteStore::open(&path, &HASTY).unwrap().begin_unit(Access::Write);
-        assert!(matches!(failure, Err(StoreFailure::Busy(_))), "{failure:?}");
-        // Closing the last connection would delete the log, if the other's locks were gone.
-        assert!(fs::metadata(Path::new(&path).with_extension("db-wal")).is_ok());
+        let other = Connection::open(path).unwrap();
+        other.busy_timeout(Duration::ZERO).unwrap();
+        other.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
+        let read = other.query_row("SELECT count(*) FROM agents", [], |_| Ok(()));
+        assert_eq!(read.unwrap_err().sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
         return;
     }
     let (_directory, path) = place();
-    filled(&path);
-    let mut store = SqliteStore::open(&path, &HASTY).unwrap();
-    store.begin_unit(Access::Write).unwrap();
-    drop(SqliteStore::open(&path, &HASTY).unwrap());
-    drop(SqliteStore::open(&path, &HASTY).unwrap());
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    drop(SqliteStore::open(&path, &PATIENT).unwrap());
+    drop(SqliteStore::open(&path, &EXISTING).unwrap());
     wait_for(in_processes("opening_does_not_drop_the_locks_of_this_process", &path, 1));
-    store.insert_snapshot(&frozen("snap_2", &[], "text")).unwrap();
-    store.commit().unwrap();
-    assert!(path.with_extension("db-wal").exists());
+    store.add_agent("ada").unwrap();
+}
+
+/// Whoever opens a file that was just made may meet another that still reads it without a log.
+#[test]
+fn a_fresh_file_that_is_being_read_is_waited_for() {
+    let (_directory, path) = place();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("PRAGMA application_id = 1835363696; BEGIN; SELECT count(*) FROM sqlite_schema;").unwrap();
+    assert!(matches!(SqliteStore::open(&path, &HASTY), Err(StoreFailure::Busy(_))));
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| SqliteStore::open(&path, &PATIENT).map(drop));
+        std::thread::sleep(Duration::from_millis(100));
+        reader.execute_batch("COMMIT").unwrap();
+        opening.join().unwrap().unwrap();
+    });
 }
 
 /// What was committed is there after a crash, and what was not is not.
@@ -585,11 +615,13 @@ fn holds(directory: &TempDir, text: &str) -> bool {
     all_bytes(directory).windows(text.len()).any(|window| window == text.as_bytes())
 }
 
+type Erase = fn(&mut SqliteStore) -> Rows<()>;
+
 /// R17: an erased text is neither in the file nor in its log once the unit is kept.
 #[test]
 fn erased_text_does_not_survive() {
     let secret = |name: &str| format!("SECRET-{name}-").repeat(2_000);
-    let erase: [(&str, fn(&mut SqliteStore) -> Rows<()>); 5] = [
+    let erase: [(&str, Erase); 5] = [
         ("overwrite", |store| store.overwrite(&[frozen("snap_2", &[], "short")])),
         ("strip", |store| store.strip(&texts(&["snap_2"]), 1)),
         ("remove", |store| store.remove(&texts(&["snap_2"]))),
@@ -800,10 +832,11 @@ fn every_statement_uses_an_index() {
         }
         seen += 1;
         for line in plan {
-            // What is scanned is a list from the caller, or the ids of one snapshot that were just looked up.
+            // What is scanned is a list from the caller, or the few rows of a subquery that were just looked up.
             let scan = line.starts_with("SCAN")
                 && !line.contains("VIRTUAL TABLE")
                 && !line.starts_with("SCAN held")
+                && !line.starts_with("SCAN parent")
                 && !line.starts_with("SCAN CONSTANT ROW");
             assert!(!scan && !line.contains("TEMP B-TREE"), "{name}: {line}");
         }
@@ -875,4 +908,44 @@ fn sweeping_steps_over_what_it_takes_only() {
     assert_eq!(expired.get_status(rusqlite::StatementStatus::FullscanStep), 0);
     assert_eq!(expired.get_status(rusqlite::StatementStatus::Sort), 0);
     assert!(expired.get_status(rusqlite::StatementStatus::VmStep) < 500);
+}
+
+/// A call is found by its own index, however much its parent has delegated; so is a snapshot.
+#[test]
+fn one_call_is_found_among_many() {
+    let (_directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    write(&mut store, |store| {
+        store.insert_snapshot(&frozen("snap_1", &[], "text"))?;
+        for number in 0..500 {
+            store.insert_hand_over(&HandOver {
+                id: format!("hand_{number}"),
+                parent: key("parent"),
+                call_id: Some(format!("call_{number}")),
+                agent_type: None,
+                snapshot_ref: (number == 7).then(|| "snap_1".into()),
+                ids_key: None,
+                children: 1,
+                created_at: 1,
+                expires_at: 2,
+                keep_until: 3,
+                task: "task".into(),
+                state: "{}".into(),
+            })?;
+        }
+        Ok(())
+    });
+    let connection = Connection::open(&path).unwrap();
+    let mut find = connection.prepare(&statement("snapshots_find_hand_overs.sql")).unwrap();
+    for (call_id, snapshot_ref, count) in
+        [(Some("call_7"), None, 1), (Some("call"), None, 0), (None, Some("snap_1"), 1)]
+    {
+        let params = named_params! {
+            ":parent_harness": "local", ":parent_session": "parent", ":call_id": call_id, ":snapshot_ref": snapshot_ref,
+            ":ids_key": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false,
+            ":limit": 1_000,
+        };
+        assert_eq!(find.query_map(params, |_| Ok(())).unwrap().count(), count);
+        assert!(find.reset_status(rusqlite::StatementStatus::VmStep) < 500);
+    }
 }

@@ -1,16 +1,34 @@
 -- snapshots.find-hand-overs. :parent_harness and :parent_session, a session key; :call_id, :snapshot_ref, :ids_key,
 -- :within, :agent_type, texts or NULL; :open_only, 0 or 1; :limit. The columns of a hand-over and how many places are
 -- taken, youngest first: turn the list round. Texts are compared as bytes, so that a NUL in one is like any other.
+WITH parent (harness, session) AS MATERIALIZED (
+  SELECT coalesce((SELECT canonical_harness FROM session_aliases
+                    WHERE harness = :parent_harness AND session = :parent_session), :parent_harness),
+         coalesce((SELECT canonical_session FROM session_aliases
+                    WHERE harness = :parent_harness AND session = :parent_session), :parent_session)
+)
 SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type, s.snapshot_ref, h.ids_key, h.children,
        h.created_at, h.expires_at, h.keep_until, h.task, h.state,
        (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) AS taken
   FROM hand_overs AS h
   LEFT JOIN snapshots AS s ON s.id = h.snapshot
- WHERE h.parent_harness = coalesce((SELECT canonical_harness FROM session_aliases
-                                     WHERE harness = :parent_harness AND session = :parent_session), :parent_harness)
-   AND h.parent_session = coalesce((SELECT canonical_session FROM session_aliases
-                                     WHERE harness = :parent_harness AND session = :parent_session), :parent_session)
-   AND (:call_id IS NULL OR h.call_id = :call_id)
+ WHERE h.id IN (
+         -- By the narrowest index: the call's, else the snapshot's, else the parent's. A parent may have thousands.
+         SELECT id FROM hand_overs
+          WHERE :call_id IS NOT NULL
+            AND parent_harness = (SELECT harness FROM parent) AND parent_session = (SELECT session FROM parent)
+            AND call_id = :call_id
+         UNION ALL
+         SELECT id FROM hand_overs
+          WHERE :call_id IS NULL AND :snapshot_ref IS NOT NULL
+            AND snapshot = (SELECT id FROM snapshots WHERE snapshot_ref = :snapshot_ref)
+         UNION ALL
+         SELECT id FROM hand_overs
+          WHERE :call_id IS NULL AND :snapshot_ref IS NULL
+            AND parent_harness = (SELECT harness FROM parent) AND parent_session = (SELECT session FROM parent))
+   -- The plus signs leave these to the list above.
+   AND +h.parent_harness = (SELECT harness FROM parent)
+   AND +h.parent_session = (SELECT session FROM parent)
    AND (:snapshot_ref IS NULL OR h.snapshot = (SELECT id FROM snapshots WHERE snapshot_ref = :snapshot_ref))
    AND (:ids_key IS NULL OR h.ids_key = :ids_key)
    AND (:agent_type IS NULL OR h.agent_type IS NULL OR h.agent_type = :agent_type)

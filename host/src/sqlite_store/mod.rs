@@ -56,7 +56,7 @@ pub struct SqliteStore {
 enum Scrub {
     /// Nowhere.
     Clean,
-    /// In the file, if the open unit is undone; in the log, once it is kept.
+    /// In the log, once the open unit is kept.
     Pending,
     /// In the log.
     Due,
@@ -547,5 +547,34 @@ impl Store for SqliteStore {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::config::DbConfig;
+
+    use super::*;
+
+    /// What the file's safety rests on, asked of the connection that the store itself uses.
+    #[test]
+    fn every_connection_is_set_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        for _ in 0..2 {
+            let store = SqliteStore::open(&path, &SqliteOptions::default()).unwrap();
+            let number =
+                |pragma: &str| -> i64 { store.connection.pragma_query_value(None, pragma, |row| row.get(0)).unwrap() };
+            assert_eq!(number("synchronous"), 2, "FULL");
+            assert_eq!(number("foreign_keys"), 1);
+            assert_eq!(number("secure_delete"), 1);
+            assert_eq!(number("journal_size_limit"), 0);
+            assert_eq!(number("busy_timeout"), 5_000);
+            let mode: String = store.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+            assert_eq!(mode, "wal");
+            let is_set = |config| store.connection.db_config(config).unwrap();
+            assert!(is_set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG));
+            assert!(!is_set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE));
+        }
     }
 }

@@ -163,7 +163,7 @@ fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
         1 => 65_536,
         page => u64::from(page),
     };
-    if page < 512 || size % page != 0 {
+    if page < 512 || !size.is_multiple_of(page) {
         return damaged("was cut off");
     }
     Ok(())
