@@ -22,6 +22,12 @@ pub fn record<I: Imports>(
     }]);
 }
 
+/// R5: a ref that this caller may not use, whether or not it is there.
+pub fn unavailable<I: Imports>(imports: &mut I, action: &str, snapshot_ref: &str) -> Error {
+    record(imports, action, "unavailable", Some(snapshot_ref), Vec::new(), Vec::new());
+    Error::Unavailable(vec![snapshot_ref.to_owned()])
+}
+
 /// R20: stored bytes are not those that were frozen.
 pub fn damage<I: Imports>(imports: &mut I, snapshot_ref: Option<&str>) {
     record(imports, "damage", "corrupt", snapshot_ref, Vec::new(), Vec::new());

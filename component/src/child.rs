@@ -119,13 +119,16 @@ fn find<I: Imports>(
     let now = imports.now();
     match claim {
         Claim::SnapshotRef(name) => {
-            let unavailable = || Error::Unavailable(vec![name.clone()]);
-            let frozen = snapshot::lookup(imports, name, Selection::One(1))?.ok_or_else(unavailable)?;
+            let Some(frozen) = snapshot::lookup(imports, name, Selection::One(1))? else {
+                return Err(audit::unavailable(imports, "deliver", name));
+            };
             if frozen.snapshot.owner == me.key {
-                return own_snapshot(imports, frozen, now);
+                return own_snapshot(imports, me, frozen, now);
             }
             // R15: the owner's direct children, and nobody else.
-            let owner = parent.filter(|parent| parent.key == frozen.snapshot.owner).ok_or_else(unavailable)?;
+            let Some(owner) = parent.filter(|parent| parent.key == frozen.snapshot.owner) else {
+                return Err(audit::unavailable(imports, "deliver", name));
+            };
             let filter = OfferFilter { snapshot_ref: Some(name.clone()), ..hand_over::all_of(&owner.key) };
             let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
             from_match(imports, me, owner, hand_over::pick(offers, now), given, settings)
@@ -135,10 +138,11 @@ fn find<I: Imports>(
             let named = NamedIds { ids, mode: carried.ids.mode };
             if let Some(parent) = parent {
                 let filter =
-                    OfferFilter { ids_key: Some(hand_over::ids_key(&named)), ..hand_over::all_of(&parent.key) };
+                    OfferFilter { ids_key: Some(hand_over::ids_key(&named.ids)), ..hand_over::all_of(&parent.key) };
                 let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
                 if !offers.is_empty() {
-                    return from_match(imports, me, parent, hand_over::pick(offers, now), given, settings);
+                    let matched = hand_over::pick(hand_over::prefer_mode(offers, named.mode)?, now);
+                    return from_match(imports, me, parent, matched, given, settings);
                 }
             }
             own_ids(imports, me, named, carried.capacity.clone(), given, settings)
@@ -167,7 +171,10 @@ fn find<I: Imports>(
 }
 
 /// R15: the owner reads its own snapshot; no place is taken.
-fn own_snapshot<I: Imports>(imports: &mut I, frozen: Frozen, now: Instant) -> Result<Finding, Error> {
+fn own_snapshot<I: Imports>(imports: &mut I, me: &Session, frozen: Frozen, now: Instant) -> Result<Finding, Error> {
+    if !memory_on(me) {
+        return Ok(say(DeliveryOutcome::MemoryOff, None));
+    }
     match snapshot::standing(&frozen.snapshot, now) {
         Standing::Revoked => Ok(say(DeliveryOutcome::Revoked, None)),
         Standing::Expired => Ok(say(DeliveryOutcome::Expired, None)),

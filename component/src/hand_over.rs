@@ -56,8 +56,19 @@ pub fn state(row: &HandOver) -> Result<State, Error> {
 }
 
 /// R22: how a list of ids is looked up.
-pub fn ids_key(named: &NamedIds) -> String {
-    to_json(&(&named.ids, named.mode))
+pub fn ids_key(ids: &[String]) -> String {
+    to_json(&ids)
+}
+
+/// R22: of hand-overs with the equal list, those of the mode that the child names, if there are any.
+pub fn prefer_mode(offers: Vec<Offer>, mode: Mode) -> Result<Vec<Offer>, Error> {
+    let mut preferred = Vec::new();
+    for offer in &offers {
+        if state(&offer.hand_over)?.asked.is_some_and(|asked| asked.mode == mode) {
+            preferred.push(offer.clone());
+        }
+    }
+    Ok(if preferred.is_empty() { offers } else { preferred })
 }
 
 /// All hand-overs of one parent.

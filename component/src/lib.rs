@@ -11,6 +11,8 @@ pub mod audit;
 pub mod block;
 pub mod capacity;
 pub mod child;
+#[cfg(test)]
+mod fake;
 pub mod hand_over;
 pub mod ids;
 pub mod imports;

@@ -63,7 +63,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         call_id: request.call_id.clone(),
         agent_type: request.agent_type.clone(),
         snapshot_ref: snapshot_ref.clone(),
-        ids_key: plan.asked.as_ref().map(hand_over::ids_key),
+        ids_key: plan.asked.as_ref().map(|asked| hand_over::ids_key(&asked.ids)),
         children: request.children,
         created_at: now,
         expires_at: plan.expires_at,
@@ -132,10 +132,7 @@ pub fn revoke<I: Imports>(imports: &mut I, key: &SessionKey, snapshot_ref: &str)
             audit::record(imports, "revoke", "done", Some(snapshot_ref), frozen.snapshot.memory_ids, Vec::new());
             Ok(())
         }
-        _ => {
-            audit::record(imports, "revoke", "unavailable", Some(snapshot_ref), Vec::new(), Vec::new());
-            Err(Error::Unavailable(vec![snapshot_ref.to_owned()]))
-        }
+        _ => Err(audit::unavailable(imports, "revoke", snapshot_ref)),
     }
 }
 
@@ -187,9 +184,10 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
     match memory {
         MemoryField::SnapshotRef(snapshot_ref) => {
             snapshot::check_ref(snapshot_ref)?;
-            let frozen = snapshot::lookup(imports, snapshot_ref, Selection::All)?
-                .filter(|frozen| frozen.snapshot.owner == caller.key)
-                .ok_or_else(|| Error::Unavailable(vec![snapshot_ref.clone()]))?;
+            let found = snapshot::lookup(imports, snapshot_ref, Selection::All)?;
+            let Some(frozen) = found.filter(|frozen| frozen.snapshot.owner == caller.key) else {
+                return Err(audit::unavailable(imports, "delegate", snapshot_ref));
+            };
             ready(imports, &frozen)?;
             let state = snapshot::state(&frozen.snapshot)?;
             let limit = Limit::of(capacity);
@@ -222,6 +220,13 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
             }
             let named = NamedIds { ids: ids.clone(), mode: named.mode };
             plan.asked = Some(named.clone());
+            if request.priorities.len() > settings.max_ids as usize {
+                return Err(Error::Malformed(format!(
+                    "{} priorities: at most {} are allowed (max-ids)",
+                    request.priorities.len(),
+                    settings.max_ids
+                )));
+            }
             let mut priorities = Vec::new();
             for (id, priority) in &request.priorities {
                 priorities.push((ids::id(id)?, *priority));
@@ -241,7 +246,7 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
             let field = match &snapshot_ref {
                 None => {
                     plan.kind = Kind::Live(order);
-                    plan.content = format!("live {}", hand_over::ids_key(&named));
+                    plan.content = format!("live {}", hand_over::ids_key(&named.ids));
                     carried
                 }
                 Some(name) => {

@@ -153,3 +153,152 @@ fn later<'a>(content: &'a Content, pieces: &[Piece]) -> Vec<&'a Memory> {
     let next = if last.end < content.bodies[last.row].len() { last.row } else { last.row + 1 };
     content.rows[next..].iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::contract::*;
+    use crate::fake::{Fake, memory};
+
+    const FENCE: &str = "271828182845";
+
+    fn head() -> Head<'static> {
+        Head { snapshot_ref: Some("snap_1"), at: 0, fence: FENCE, page: 1, pages: 1 }
+    }
+
+    fn bytes(amount: u32) -> Limit {
+        Limit { unit: Unit::Bytes, amount, model: None }
+    }
+
+    /// What is between the fences of a page, by memory id, as a child reads it: from the text alone.
+    fn read(page: &str) -> Vec<(String, String)> {
+        let mut out = Vec::new();
+        let mut rest = page;
+        while let Some(at) = rest.find(&format!("<<<{FENCE}\n")) {
+            let line = rest[..at].trim_end().rsplit('\n').next().unwrap();
+            let id = line.strip_prefix("Memory \"").unwrap().split('"').next().unwrap();
+            let body = &rest[at + FENCE.len() + 4..];
+            let end = body.find(&format!("\n{FENCE}>>>")).unwrap();
+            out.push((id.to_owned(), body[..end].to_owned()));
+            rest = &body[end + FENCE.len() + 4..];
+        }
+        out
+    }
+
+    fn joined(bodies: &[String], drafts: &[Draft]) -> Vec<String> {
+        let mut out = vec![String::new(); bodies.len()];
+        for draft in drafts {
+            for (id, text) in read(&draft.text) {
+                out[id.parse::<usize>().unwrap()].push_str(&text);
+            }
+            for (row, span) in &draft.spans {
+                assert!(bodies[*row].contains(&draft.text[span.start..span.start + span.bytes]));
+            }
+        }
+        out
+    }
+
+    fn paged(bodies: &[String], limit: &Limit, host: &mut Fake) -> Option<Vec<Draft>> {
+        let rows: Vec<Memory> = bodies.iter().enumerate().map(|(i, body)| memory(&i.to_string(), body)).collect();
+        let content = Content { rows: &rows, bodies, unavailable: &[], priorities: &[] };
+        paginate(host, limit, &head(), &content)
+    }
+
+    /// R32, F16: cut at every offset of texts whose characters are large.
+    #[test]
+    fn parts_join_to_the_original_at_every_size() {
+        let zwj = "👩‍👩‍👧‍👦";
+        let bodies =
+            ["固".repeat(40), format!("a{}", "👍🏽".repeat(30)), zwj.repeat(12), "e\u{301}".repeat(60), String::new()];
+        for amount in 430..900 {
+            let Some(drafts) = paged(&bodies, &bytes(amount), &mut Fake::default()) else { continue };
+            assert_eq!(joined(&bodies, &drafts), bodies, "at {amount}");
+            assert!(drafts.iter().all(|draft| draft.text.len() <= amount as usize), "at {amount}");
+            for draft in &drafts {
+                for (id, text) in read(&draft.text) {
+                    let whole = text == bodies[id.parse::<usize>().unwrap()];
+                    // Never inside a cluster: each part has only whole ones.
+                    if id == "2" && !whole {
+                        assert_eq!(text.replace(zwj, ""), "", "at {amount}");
+                    }
+                    if id == "3" && !whole {
+                        assert_eq!(text.replace("e\u{301}", ""), "", "at {amount}");
+                    }
+                }
+            }
+        }
+        assert!(paged(&bodies, &bytes(900), &mut Fake::default()).is_some());
+    }
+
+    /// R32: a cluster that is larger than a page is cut between characters.
+    #[test]
+    fn a_cluster_larger_than_a_page_is_cut() {
+        let bodies = [format!("e{}", "\u{301}".repeat(4_000))];
+        let drafts = paged(&bodies, &bytes(800), &mut Fake::default()).unwrap();
+        assert!(drafts.len() > 10);
+        assert_eq!(joined(&bodies, &drafts), bodies);
+    }
+
+    #[test]
+    fn parts_are_numbered_and_pages_say_what_follows() {
+        let bodies = ["short".to_owned(), "x".repeat(2_000), "last".to_owned()];
+        let drafts = paged(&bodies, &bytes(900), &mut Fake::default()).unwrap();
+        assert_eq!(joined(&bodies, &drafts), bodies);
+        let first = &drafts[0].text;
+        assert!(first.contains("Memory \"0\"") && first.contains("On later pages: \"1\", \"2\"."), "{first}");
+        assert!(drafts[1].text.contains(", part 1 of ") && !drafts[1].text.contains("On later pages"));
+        let pages = drafts.len();
+        for (number, draft) in (1..).zip(&drafts) {
+            assert!(draft.text.contains(&format!("Page {number} of {pages}.")));
+            let follows = format!("ask for page {} of \"snap_1\"", number + 1);
+            assert_eq!(draft.text.contains(&follows), number < pages, "{}", draft.text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused() {
+        let bodies = ["固".to_owned()];
+        assert!(paged(&bodies, &bytes(700), &mut Fake::default()).is_some());
+        assert!(paged(&bodies, &bytes(300), &mut Fake::default()).is_none());
+        assert!(paged(&bodies, &bytes(0), &mut Fake::default()).is_none());
+        assert!(paged(&[], &bytes(1_000), &mut Fake::default()).is_none());
+    }
+
+    /// A tokenizer for which fewer digits are more tokens: pages are laid out anew, smaller.
+    #[test]
+    fn a_strange_tokenizer_is_held_to_the_limit() {
+        fn strange(text: &str) -> u32 {
+            text.len() as u32 / 3 + if text.contains("9999") { 0 } else { 7 }
+        }
+        let mut host = Fake { counter: Some(strange), ..Fake::default() };
+        let limit = Limit { unit: Unit::Tokens, amount: 250, model: Some("m".into()) };
+        let bodies = ["y".repeat(3_000)];
+        let drafts = paged(&bodies, &limit, &mut host).unwrap();
+        assert_eq!(joined(&bodies, &drafts), bodies);
+        assert!(drafts.iter().all(|draft| strange(&draft.text) <= 250));
+    }
+
+    proptest! {
+        /// R3, R16, R32: whatever the texts are, they come back byte for byte, and no page is too large.
+        #[test]
+        fn any_texts_come_back(
+            bodies in prop::collection::vec("(\\PC|[\\n<>0-9\u{200d}\u{301}\u{202e}]|👩‍👩‍👧‍👦|🇩🇪|한){0,120}", 1..6),
+            amount in 600u32..2_000,
+            tokens in any::<bool>(),
+        ) {
+            let limit = if tokens {
+                Limit { unit: Unit::Tokens, amount, model: None }
+            } else {
+                bytes(amount)
+            };
+            let mut host = Fake::default();
+            let drafts = paged(&bodies, &limit, &mut host).unwrap();
+            prop_assert_eq!(joined(&bodies, &drafts), bodies);
+            for draft in &drafts {
+                prop_assert!(limit.fits(&mut host, &draft.text));
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@
 //! blanks) and join bytes inside a piece for as long as two neighbours together are in the vocabulary. So in the end no
 //! two neighbouring tokens of a piece are together a known token, and three facts follow:
 //!
-//! 1. Two or three bytes of one piece that are a token in both vocabularies are not exactly two tokens. [`Most`] finds
+//! 1. Two or three bytes of one piece that are a token in both vocabularies are not exactly two tokens. `Most` finds
 //!    the most tokens that this leaves possible: about `2n/3` in a word of `n` letters from the pairs alone, near `n/2`
 //!    where the triples are known too.
 //! 2. A piece that as a whole is in both vocabularies is one token: the words in `common_words.txt`, and one to three
@@ -19,11 +19,19 @@
 //!
 //! Whatever these facts don't cover counts one token for each byte, which no encoder exceeds.
 
-/// Words that alone or after a space, in lower case or with a capital, are one token in both vocabularies; after another
-/// ASCII sign, whether it shares their piece or not, they add at most two to it; before a contraction (`'s`, `'ll`) they
-/// add no more than [`upper_bound`] counts for both. Of all such words these are the ones with the lowest sum of the two
-/// ranks, which is roughly the most frequent, up to 12,000 bytes. One a line, sorted by length, then by bytes.
+/// Words that after a space, in lower case, are one token in both vocabularies. Other spellings of them (with a
+/// capital, without a space) are at most two, or one where the list has the word with a capital. Behind another ASCII
+/// sign, which may share their piece, they add one token more at most; before a contraction (`'s`, `'ll`) they add no
+/// more than [`upper_bound`] counts for both. `tests/tokens.rs` checks every word for this.
+///
+/// Of all such words these are the ones with the lowest ranks in cl100k, which are roughly the most frequent, as many
+/// as make a table of 14,000 bytes. Left out are words whose rank in o200k is below 0.8 times that in cl100k (mostly
+/// not English), and those whose sum of ranks is within 5% of that of a longer word which they begin (`introdu`). One a
+/// line, sorted by length, then by letters.
 const COMMON_WORDS: &[u8] = include_bytes!("common_words.txt");
+
+/// The longest words that fit: five bits a letter and one for the capital in 64.
+const LONGEST_WORD: usize = 12;
 
 /// Which two ASCII characters are one token in both vocabularies: bit `b` of row `a - 0x20`.
 #[rustfmt::skip]
@@ -66,69 +74,81 @@ static ASCII_PAIRS: [u128; 95] = [
 /// `(a * 26 + b) * 26 + c` with `a` 0 for a space and 1 to 26 for a letter, `b` and `c` 0 to 25; 64 bits a row.
 #[rustfmt::skip]
 static TRIPLES: [u64; 286] = [
-    0xfffffbfffffeffff, 0xffffffffffffffff, 0xffffefbff7ffffff, 0x7f6c7fefffff7fbf, 0xff7fbffff7effdf0, 0xefdffffbffffffff,
-    0xfc5f81077fffffff, 0xfffffffffffffff7, 0xfffbf7fffebdffff, 0xe1556fbe4ffcefdf, 0xc0a280db51d76d0e, 0x4e7f0e4dbd419267,
-    0x21004ec04000d6b9, 0x808049a4051e61d1, 0x1c459105104440e3, 0xf751cd91b47175f5, 0x3b3644000000c319, 0x9d47bf5fc1000004,
-    0xe086ec7936471cfd, 0x41042d0141985448, 0x1044404401140000, 0x4000005b1e7ccec4, 0x2dfe000002000000, 0x000000000000204e,
-    0x00020e6a5f000000, 0x0091044000000000, 0x8030000008008000, 0x0000000100001ce6, 0x0100800080410044, 0x0000010e18680008,
-    0x1000000000000000, 0xef82e00000000020, 0x9000410f00000100, 0x0018016be3f00880, 0x9579b54400010000, 0x411100000000ee81,
-    0x004800a01814c40c, 0x0080feb818020000, 0x4014450000000442, 0x81021a2004260000, 0x00000800000000e9, 0,
-    0x0123110ff87c4000, 0x7f410206c0000040, 0x000100100006aefc, 0x002e707d00000000, 0x0210000000000000, 0x6010040400000100,
-    0x000000004000c314, 0x0082800481004400, 0x0000828414001000, 0, 0x0080000400002000, 0x0c619d000000c8a3,
-    0x0e40628184510466, 0x0800000848410300, 0x0100000000028080, 0x4d11b473e4e40c41, 0x00000000cf197751, 0xbd57c10000041000,
-    0x0c7906570cc5954b, 0x2000020004406000, 0x0000011023005004, 0x0000af282e000000, 0x0100000000004000, 0x00002004f442281f,
-    0x8a284e0000000000, 0x0200000000000000, 0x0000000800004610, 0x0001000008668000, 0x8800000040440000, 0x0002280041200400,
-    0, 0, 0x0004000000506b81, 0x04e789a000000000, 0x0400000000200000, 0x00000000c6839020,
-    0x0004004440000000, 0x6e70080400040080, 0x0440000000500000, 0x0010400800000030, 0x0000000000021110, 0,
-    0x010eb90a00000000, 0x8200000800000000, 0x00000001ae3d1900, 0xb80e000020000000, 0x000000000000000e, 0x0000000001000000,
-    0x00200005eb875000, 0x0000100004000000, 0x04100b0200444000, 0, 0x0000000080000000, 0x9507904460ef89c0,
-    0xe3f6c61124e70c4d, 0x011e71d147904c67, 0x1946400010804000, 0xb43174641c459104, 0x380ceb797f414d15, 0x41000004b32654be,
-    0x46471cdd9d435747, 0x4090444041000c79, 0x0010010044000000, 0xe63c8e8490444000, 0x0000000000000001, 0x0000000e32140001,
-    0x1800000000000000, 0x0000000000000c20, 0x0000800000000000, 0x0010104300200004, 0, 0x2048000000080800,
-    0x0080000000000002, 0, 0x00000200ea888000, 0x8990000000000000, 0x00000000000010e2, 0x0000ab8180000000,
-    0x0000400000100000, 0x0100000000000000, 0x00000000000026bc, 0x4000010000000400, 0x0000006080000000, 0,
-    0xb0ce000000000000, 0xc00000801020016e, 0x0003eef5fd018000, 0x0100000000000000, 0x00000000002cf65f, 0x0000000400464000,
-    0x000eeecde0000100, 0x2000000000000000, 0x4100810408801110, 0x0000000020008c00, 0x0004200100000000, 0x000018eafec00000,
-    0x8000240800000000, 0x000000000020e3c4, 0x08e281d000000002, 0, 0x0200000001001200, 0x00000826022e380a,
-    0x0000400000000000, 0x0108e29000100000, 0, 0x8800000000480000, 0x0000000800022ebc, 0x036e6ed901120440,
-    0x0000082401100000, 0x000000000cfc9d00, 0, 0x06eb02c000000000, 0x0000000000000481, 0x4102240080000000,
-    0x0000000000081000, 0x0010010000000000, 0xc4c0000080000000, 0x51046f0e4d954112, 0xd103004800420004, 0xe2808000a0050669,
-    0xe414411100004000, 0x1856504d1134f135, 0x043b26540afc08c3, 0xc995c7bd5fc00000, 0x4aea94a03b06440c, 0x0001046911401044,
-    0x4000040004001400, 0x18201000010e2d4c, 0x0f2d5c0010080041, 0x4440000000000002, 0x0000008ee05c4020, 0x0043020440800400,
-    0xea90800001000000, 0x6400000043100404, 0x9024708010403104, 0x800000000e200241, 0, 0,
-    0, 0, 0x0080000000000000, 0, 0x0000008000000400, 0,
-    0x0042000000000000, 0x4411142000000000, 0, 0, 0x00000003cfbbee00, 0xfdff000008000008,
-    0x00000020000003ff, 0x0002aefe7f011000, 0, 0xd5e0000164000000, 0x0000000004013feb, 0x0100c80010000000,
-    0x0000020cb44a0002, 0, 0xab80800000000420, 0x0002808000000012, 0x000018ffd5d00010, 0xc008044400010000,
-    0x010200000008cb85, 0x0040000000000510, 0x2464003804010002, 0x0800010000800409, 0x00245956640c89a5, 0x00000000281100eb,
-    0x0000430000000000, 0x0020009eb8420000, 0x1d00000000080000, 0x0080000000008ebc, 0x0008b81c41800440, 0x0004000000000000,
-    0xd000000000880001, 0x000000020010efd4, 0x1800000651244400, 0x0000020000402244, 0x0208000004000000, 0x8000000000008000,
-    0x0c4594411044c0a2, 0x0c20e38084530466, 0x00a0401441d10300, 0x1104000440e280a0, 0x4f91b47335e41841, 0x640400000719d741,
-    0x9e5ec00000043300, 0x0c3946d61ec59747, 0x0000101004002100, 0x0004011000004000, 0x00000e2c14840004, 0,
-    0x00000000030e288c, 0x0efc5d0000000000, 0x0000000000000002, 0, 0x0000080018628080, 0x0800000100400000,
-    0x0000001000010000, 0, 0, 0x000000000012ea80, 0x002294a000000000, 0,
-    0x00000000c2e58401, 0, 0x4260000000020000, 0, 0, 0,
-    0x0200000000004000, 0xfc00003f00000000, 0x000fc00003f00000, 0x000000fc04003f00, 0x2005008000000000, 0x000000000000002c,
-    0x0000000800010000, 0x0000000022000000, 0, 0, 0, 0x0000020000002000,
-    0x8000000004e28800, 0xe200000000020008, 0, 0x0000000010000000, 0x0000204400000000, 0x2000400805400111,
-    0x0000000400004012, 0x0202080100000004, 0x0000000003000020, 0, 0x06a0440000001000, 0,
-    0x0000004e3e180000, 0x5100000000000000, 0x00000000000000a4, 0, 0x0000004200000000, 0,
-    0x0040000004000000, 0, 0x0004001000000000, 0x0000000000000001,
+    0xfffffbfffffeffff, 0xffffffffffffffff, 0xffffefbff7ffffff, 0x7f6c7fefffff7fbf, 0xff7fbffff7effdf0,
+    0xefdffffbffffffff, 0xfc5f81077fffffff, 0xfffffffffffffff7, 0xfffbf7fffebdffff, 0xe1556fbe4ffcefdf,
+    0xc0a280db51d76d0e, 0x4e7f0e4dbd419267, 0x21004ec04000d6b9, 0x808049a4051e61d1, 0x1c459105104440e3,
+    0xf751cd91b47175f5, 0x3b3644000000c319, 0x9d47bf5fc1000004, 0xe086ec7936471cfd, 0x41042d0141985448,
+    0x1044404401140000, 0x4000005b1e7ccec4, 0x2dfe000002000000, 0x000000000000204e, 0x00020e6a5f000000,
+    0x0091044000000000, 0x8030000008008000, 0x0000000100001ce6, 0x0100800080410044, 0x0000010e18680008,
+    0x1000000000000000, 0xef82e00000000020, 0x9000410f00000100, 0x0018016be3f00880, 0x9579b54400010000,
+    0x411100000000ee81, 0x004800a01814c40c, 0x0080feb818020000, 0x4014450000000442, 0x81021a2004260000,
+    0x00000800000000e9, 0, 0x0123110ff87c4000, 0x7f410206c0000040, 0x000100100006aefc,
+    0x002e707d00000000, 0x0210000000000000, 0x6010040400000100, 0x000000004000c314, 0x0082800481004400,
+    0x0000828414001000, 0, 0x0080000400002000, 0x0c619d000000c8a3, 0x0e40628184510466,
+    0x0800000848410300, 0x0100000000028080, 0x4d11b473e4e40c41, 0x00000000cf197751, 0xbd57c10000041000,
+    0x0c7906570cc5954b, 0x2000020004406000, 0x0000011023005004, 0x0000af282e000000, 0x0100000000004000,
+    0x00002004f442281f, 0x8a284e0000000000, 0x0200000000000000, 0x0000000800004610, 0x0001000008668000,
+    0x8800000040440000, 0x0002280041200400, 0, 0, 0x0004000000506b81,
+    0x04e789a000000000, 0x0400000000200000, 0x00000000c6839020, 0x0004004440000000, 0x6e70080400040080,
+    0x0440000000500000, 0x0010400800000030, 0x0000000000021110, 0, 0x010eb90a00000000,
+    0x8200000800000000, 0x00000001ae3d1900, 0xb80e000020000000, 0x000000000000000e, 0x0000000001000000,
+    0x00200005eb875000, 0x0000100004000000, 0x04100b0200444000, 0, 0x0000000080000000,
+    0x9507904460ef89c0, 0xe3f6c61124e70c4d, 0x011e71d147904c67, 0x1946400010804000, 0xb43174641c459104,
+    0x380ceb797f414d15, 0x41000004b32654be, 0x46471cdd9d435747, 0x4090444041000c79, 0x0010010044000000,
+    0xe63c8e8490444000, 0x0000000000000001, 0x0000000e32140001, 0x1800000000000000, 0x0000000000000c20,
+    0x0000800000000000, 0x0010104300200004, 0, 0x2048000000080800, 0x0080000000000002,
+    0, 0x00000200ea888000, 0x8990000000000000, 0x00000000000010e2, 0x0000ab8180000000,
+    0x0000400000100000, 0x0100000000000000, 0x00000000000026bc, 0x4000010000000400, 0x0000006080000000,
+    0, 0xb0ce000000000000, 0xc00000801020016e, 0x0003eef5fd018000, 0x0100000000000000,
+    0x00000000002cf65f, 0x0000000400464000, 0x000eeecde0000100, 0x2000000000000000, 0x4100810408801110,
+    0x0000000020008c00, 0x0004200100000000, 0x000018eafec00000, 0x8000240800000000, 0x000000000020e3c4,
+    0x08e281d000000002, 0, 0x0200000001001200, 0x00000826022e380a, 0x0000400000000000,
+    0x0108e29000100000, 0, 0x8800000000480000, 0x0000000800022ebc, 0x036e6ed901120440,
+    0x0000082401100000, 0x000000000cfc9d00, 0, 0x06eb02c000000000, 0x0000000000000481,
+    0x4102240080000000, 0x0000000000081000, 0x0010010000000000, 0xc4c0000080000000, 0x51046f0e4d954112,
+    0xd103004800420004, 0xe2808000a0050669, 0xe414411100004000, 0x1856504d1134f135, 0x043b26540afc08c3,
+    0xc995c7bd5fc00000, 0x4aea94a03b06440c, 0x0001046911401044, 0x4000040004001400, 0x18201000010e2d4c,
+    0x0f2d5c0010080041, 0x4440000000000002, 0x0000008ee05c4020, 0x0043020440800400, 0xea90800001000000,
+    0x6400000043100404, 0x9024708010403104, 0x800000000e200241, 0, 0,
+    0, 0, 0x0080000000000000, 0, 0x0000008000000400,
+    0, 0x0042000000000000, 0x4411142000000000, 0, 0,
+    0x00000003cfbbee00, 0xfdff000008000008, 0x00000020000003ff, 0x0002aefe7f011000, 0,
+    0xd5e0000164000000, 0x0000000004013feb, 0x0100c80010000000, 0x0000020cb44a0002, 0,
+    0xab80800000000420, 0x0002808000000012, 0x000018ffd5d00010, 0xc008044400010000, 0x010200000008cb85,
+    0x0040000000000510, 0x2464003804010002, 0x0800010000800409, 0x00245956640c89a5, 0x00000000281100eb,
+    0x0000430000000000, 0x0020009eb8420000, 0x1d00000000080000, 0x0080000000008ebc, 0x0008b81c41800440,
+    0x0004000000000000, 0xd000000000880001, 0x000000020010efd4, 0x1800000651244400, 0x0000020000402244,
+    0x0208000004000000, 0x8000000000008000, 0x0c4594411044c0a2, 0x0c20e38084530466, 0x00a0401441d10300,
+    0x1104000440e280a0, 0x4f91b47335e41841, 0x640400000719d741, 0x9e5ec00000043300, 0x0c3946d61ec59747,
+    0x0000101004002100, 0x0004011000004000, 0x00000e2c14840004, 0, 0x00000000030e288c,
+    0x0efc5d0000000000, 0x0000000000000002, 0, 0x0000080018628080, 0x0800000100400000,
+    0x0000001000010000, 0, 0, 0x000000000012ea80, 0x002294a000000000,
+    0, 0x00000000c2e58401, 0, 0x4260000000020000, 0,
+    0, 0, 0x0200000000004000, 0xfc00003f00000000, 0x000fc00003f00000,
+    0x000000fc04003f00, 0x2005008000000000, 0x000000000000002c, 0x0000000800010000, 0x0000000022000000,
+    0, 0, 0, 0x0000020000002000, 0x8000000004e28800,
+    0xe200000000020008, 0, 0x0000000010000000, 0x0000204400000000, 0x2000400805400111,
+    0x0000000400004012, 0x0202080100000004, 0x0000000003000020, 0, 0x06a0440000001000,
+    0, 0x0000004e3e180000, 0x5100000000000000, 0x00000000000000a4, 0,
+    0x0000004200000000, 0, 0x0040000004000000, 0, 0x0004001000000000,
+    0x0000000000000001,
 ];
 
 /// Which first two bytes of a longer UTF-8 character are one token in both vocabularies: bit `b - 0x80` of row
 /// `a - 0xc2`.
 #[rustfmt::skip]
 static UTF8_PAIRS: [u64; 51] = [
-    0xfeffffff00040001, 0x3f7fffff94cb629f, 0x000308008a0b20aa, 0x5402882a8a0a2014, 0x0001000200000000, 0,
-    0x000000000a000000, 0x0020000002000000, 0, 0, 0x0000000000000003, 0,
-    0xbfbef00000000000, 0x00000000000012ff, 0xffffa0dffdbf0004, 0x000000000042ffff, 0, 0,
-    0, 0, 0, 0x0000070552bb0000, 0x07ffffa800001000, 0x400000000007c7fe,
-    0x0000820000000000, 0x0000000000001000, 0, 0, 0, 0,
-    0x37ffcff000000000, 0x0c000000c0000009, 0x0000000073f20377, 0x000000000000002f, 0xff00000000000000, 0xff87e0bfb87bffeb,
-    0x1ffff02bfff6ff1b, 0x7c36fff63e31c312, 0xe0ffe7ce0201bf8f, 0x4800024f3ffc108f, 0x03af000000000000, 0x014d86ebc019ac34,
-    0x024500d17fe00c7c, 0x000000000320141a, 0, 0xf100000000000004, 0x00000000a0000000, 0,
-    0, 0, 0,
+    0xfeffffff00040001, 0x3f7fffff94cb629f, 0x000308008a0b20aa, 0x5402882a8a0a2014, 0x0001000200000000,
+    0, 0x000000000a000000, 0x0020000002000000, 0, 0,
+    0x0000000000000003, 0, 0xbfbef00000000000, 0x00000000000012ff, 0xffffa0dffdbf0004,
+    0x000000000042ffff, 0, 0, 0, 0,
+    0, 0x0000070552bb0000, 0x07ffffa800001000, 0x400000000007c7fe, 0x0000820000000000,
+    0x0000000000001000, 0, 0, 0, 0,
+    0x37ffcff000000000, 0x0c000000c0000009, 0x0000000073f20377, 0x000000000000002f, 0xff00000000000000,
+    0xff87e0bfb87bffeb, 0x1ffff02bfff6ff1b, 0x7c36fff63e31c312, 0xe0ffe7ce0201bf8f, 0x4800024f3ffc108f,
+    0x03af000000000000, 0x014d86ebc019ac34, 0x024500d17fe00c7c, 0x000000000320141a, 0,
+    0xf100000000000004, 0x00000000a0000000, 0, 0, 0,
+    0,
 ];
 
 /// The most tokens that `text` can be in o200k and in cl100k; never more than its bytes.
@@ -219,10 +239,14 @@ fn letters(bytes: &[u8], from: usize, most: &mut Most) -> usize {
     let before = first.checked_sub(1).map(|at| bytes[at]);
     // A letter outside ASCII would be in the same piece. After an apostrophe cl100k cuts `'them` into `'t` and `hem`.
     let whole = before.is_none_or(|b| b.is_ascii() && b != b'\'') && bytes.get(to).is_none_or(u8::is_ascii);
-    if whole && is_common(&bytes[first..to]) {
-        // A sign may share the word's piece.
-        let alone = before.is_none_or(|b| b == b' ' || b == b'\n' || b.is_ascii_digit());
-        most.block(bytes, from, if alone { 1 } else { 2 });
+    if let Some(capital) = common_word(&bytes[first..to]).filter(|_| whole) {
+        let tokens = match before {
+            Some(b' ') if capital || bytes[first].is_ascii_lowercase() => 1,
+            None | Some(b' ' | b'\n' | b'0'..=b'9') => 2 - usize::from(capital),
+            // A sign may share the word's piece.
+            Some(_) => 3 - usize::from(capital),
+        };
+        most.block(bytes, from, tokens.min(to - first));
     } else {
         for at in from..to {
             most.byte(bytes, at);
@@ -371,45 +395,87 @@ fn run(bytes: &[u8], from: usize, like: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|&b| !like(b)).map_or(bytes.len(), |n| from + n)
 }
 
-/// Where in [`COMMON_WORDS`] the words of each length begin; at the end its own length.
-const COMMON_WORDS_OF_LENGTH: [usize; LONGEST_COMMON_WORD + 2] = {
-    let mut starts = [0; LONGEST_COMMON_WORD + 2];
-    let (mut length, mut at) = (0, 0);
+/// [`COMMON_WORDS`] as numbers (see [`word_code`]), in as many bytes each as words of that length need. About 60% of
+/// the text's size, and quicker to compare.
+static WORD_TABLE: [u8; word_starts()[LONGEST_WORD + 1]] = word_table();
+
+/// Where in [`WORD_TABLE`] the words of each length begin.
+static WORD_STARTS: [usize; LONGEST_WORD + 2] = word_starts();
+
+/// The number of a word, ascending in the order of the list: five bits a letter, and in the last bit `capital`.
+const fn word_code(word: &[u8], capital: bool) -> u64 {
+    let mut code = 0;
+    let mut at = 0;
+    while at < word.len() {
+        code = code << 5 | (word[at] | 0x20) as u64 & 0x1f;
+        at += 1;
+    }
+    code << 1 | capital as u64
+}
+
+const fn word_bytes(length: usize) -> usize {
+    (5 * length + 1).div_ceil(8)
+}
+
+const fn word_starts() -> [usize; LONGEST_WORD + 2] {
+    let mut starts = [0; LONGEST_WORD + 2];
+    let (mut line, mut at) = (0, 0);
     while at < COMMON_WORDS.len() {
-        let mut end = at;
-        while COMMON_WORDS[end] != b'\n' {
-            end += 1;
+        if COMMON_WORDS[at] == b'\n' {
+            starts[at - line + 1] += word_bytes(at - line);
+            line = at + 1;
         }
-        while length < end - at {
-            length += 1;
-            starts[length] = at;
-        }
-        at = end + 1;
+        at += 1;
     }
-    starts[length + 1] = at;
+    let mut length = 1;
+    while length < starts.len() {
+        starts[length] += starts[length - 1];
+        length += 1;
+    }
     starts
-};
+}
 
-const LONGEST_COMMON_WORD: usize = 13;
-
-/// Whether `word`, in lower case or with a capital, is one of [`COMMON_WORDS`].
-fn is_common(word: &[u8]) -> bool {
-    if word.is_empty() || word.len() > LONGEST_COMMON_WORD || !word[1..].iter().all(u8::is_ascii_lowercase) {
-        return false;
+const fn word_table() -> [u8; word_starts()[LONGEST_WORD + 1]] {
+    let mut table = [0; word_starts()[LONGEST_WORD + 1]];
+    let (mut line, mut at, mut to) = (0, 0, 0);
+    while at < COMMON_WORDS.len() {
+        if COMMON_WORDS[at] == b'\n' {
+            let (_, word) = COMMON_WORDS.split_at(line);
+            let (word, _) = word.split_at(at - line);
+            let code = word_code(word, word[0].is_ascii_uppercase());
+            let mut shift = 8 * word_bytes(word.len());
+            while shift > 0 {
+                shift -= 8;
+                table[to] = (code >> shift) as u8;
+                to += 1;
+            }
+            line = at + 1;
+        }
+        at += 1;
     }
-    let [start, end] = [COMMON_WORDS_OF_LENGTH[word.len()], COMMON_WORDS_OF_LENGTH[word.len() + 1]];
-    let line = word.len() + 1;
-    let (mut low, mut high) = (start, end);
+    table
+}
+
+/// Whether `word`, in lower case or with a capital, is one of [`COMMON_WORDS`], and if so, whether it is there with a
+/// capital.
+fn common_word(word: &[u8]) -> Option<bool> {
+    if word.is_empty() || word.len() > LONGEST_WORD || !word[1..].iter().all(u8::is_ascii_lowercase) {
+        return None;
+    }
+    let code = word_code(word, false);
+    let size = word_bytes(word.len());
+    let words = &WORD_TABLE[WORD_STARTS[word.len()]..WORD_STARTS[word.len() + 1]];
+    let (mut low, mut high) = (0, words.len() / size);
     while low < high {
-        let middle = low + (high - low) / line / 2 * line;
-        let here = &COMMON_WORDS[middle..middle + word.len()];
-        match here[0].cmp(&word[0].to_ascii_lowercase()).then_with(|| here[1..].cmp(&word[1..])) {
-            core::cmp::Ordering::Less => low = middle + line,
+        let middle = low.midpoint(high);
+        let here = words[middle * size..][..size].iter().fold(0, |code, &byte| code << 8 | u64::from(byte));
+        match (here & !1).cmp(&code) {
+            core::cmp::Ordering::Less => low = middle + 1,
             core::cmp::Ordering::Greater => high = middle,
-            core::cmp::Ordering::Equal => return true,
+            core::cmp::Ordering::Equal => return Some(here & 1 == 1),
         }
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -522,16 +588,17 @@ mod tests {
 
     #[test]
     fn the_words_are_in_order_and_all_found() {
-        let words: Vec<&[u8]> = COMMON_WORDS.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').collect();
-        assert!(words.is_sorted_by_key(|word| (word.len(), *word)));
-        assert_eq!(words.iter().map(|word| word.len()).max(), Some(LONGEST_COMMON_WORD));
+        let words: Vec<&str> = core::str::from_utf8(COMMON_WORDS).unwrap().lines().collect();
+        assert!(words.is_sorted_by_key(|word| (word.len(), word.to_ascii_lowercase())));
         for word in words {
-            assert!(is_common(word), "{word:?}");
-            assert!(!is_common(&word.to_ascii_uppercase()), "{word:?}");
-            assert!(!is_common(&[word, b"zq"].concat()), "{word:?}");
+            let capital = word.starts_with(|c: char| c.is_ascii_uppercase());
+            assert_eq!(common_word(word.as_bytes()), Some(capital), "{word}");
+            assert_eq!(common_word(word.to_ascii_lowercase().as_bytes()), Some(capital), "{word}");
+            assert_eq!(common_word(word.to_ascii_uppercase().as_bytes()), None, "{word}");
+            assert_eq!(common_word(format!("{word}zq").as_bytes()), None, "{word}");
         }
-        for word in ["", "a", "Q", "qqqq", "zzzzzzzzzzzzz", "zzzzzzzzzzzzzz"] {
-            assert!(!is_common(word.as_bytes()), "{word}");
+        for word in ["", "a", "Q", "qqqq", "aaaaaaaaaaaa", "zzzzzzzzzzzz", "zzzzzzzzzzzzz"] {
+            assert_eq!(common_word(word.as_bytes()), None, "{word}");
         }
     }
 }

@@ -94,3 +94,130 @@ pub fn may_read(reader: &str, owner: &str, links: &[Link]) -> bool {
         forward || (backward && link.direction == Direction::TwoWay)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::memory;
+
+    const NOW: Instant = 1_000;
+
+    fn project(id: &str, workspace: Option<&str>, memory_on: bool, trusted: bool) -> Project {
+        let workspace = workspace.map(String::from);
+        Project { id: id.into(), workspace, memory_on, trusted, attributes: Vec::new() }
+    }
+
+    /// R7 to R12 against a table made by brute force: every combination, and what the rules say of it in other words.
+    #[test]
+    fn the_predicate_agrees_with_the_rules_in_every_case() {
+        const BOOLS: [bool; 2] = [false, true];
+        let key = SessionKey { harness: "h".into(), id: "s".into() };
+        let mut seen = [0; 2];
+        for active in BOOLS {
+            for expires_at in [None, Some(NOW - 1), Some(NOW), Some(NOW + 1)] {
+                for owner in [None, Some(""), Some("a"), Some("a1"), Some("b")] {
+                    for (own, other) in [("p", "p"), ("p", "p1"), ("p", "q")] {
+                        for workspaces in
+                            [(None, None), (Some("w"), None), (Some("w"), Some("w1")), (Some("w"), Some("w"))]
+                        {
+                            for flags in 0..32u32 {
+                                let flag = |bit: u32| flags >> bit & 1 == 0;
+                                for audience in [Audience::Agent, Audience::Project, Audience::Workspace] {
+                                    for agent in [None, Some("a")] {
+                                        for links in 0..4 {
+                                            let own_project = project(own, workspaces.0, flag(0), true);
+                                            let its = if own == other { workspaces.0 } else { workspaces.1 };
+                                            let its = project(
+                                                other,
+                                                its,
+                                                if own == other { flag(0) } else { flag(1) },
+                                                flag(2),
+                                            );
+                                            let session = Session {
+                                                key: key.clone(),
+                                                memory_on: flag(3),
+                                                agent: agent.map(String::from),
+                                                project: Some(own_project.clone()),
+                                                parent: None,
+                                                attributes: Vec::new(),
+                                            };
+                                            let mut row = memory("1", "");
+                                            row.active = active;
+                                            row.expires_at = expires_at;
+                                            row.owner = owner.map(String::from);
+                                            row.project = Some(other.into());
+                                            row.audience = audience;
+                                            row.trusted = flag(4);
+                                            let link = |from: &str, to: &str, direction| Link {
+                                                from_agent: from.into(),
+                                                to_agent: to.into(),
+                                                direction,
+                                                kind: "peer".into(),
+                                                attributes: Vec::new(),
+                                            };
+                                            // F25: the denying one stands first.
+                                            let rows = match links {
+                                                0 => vec![],
+                                                1 => vec![link("b", "a", Direction::OneWay)],
+                                                2 => vec![
+                                                    link("b", "a", Direction::OneWay),
+                                                    link("a", "b", Direction::OneWay),
+                                                ],
+                                                _ => vec![
+                                                    link("b", "a", Direction::OneWay),
+                                                    link("b", "a", Direction::TwoWay),
+                                                ],
+                                            };
+                                            let expected = active
+                                                && (expires_at.is_none() || expires_at == Some(NOW + 1))
+                                                && matches!(owner, Some("a" | "a1" | "b"))
+                                                && flag(3)
+                                                && own_project.memory_on
+                                                && its.memory_on
+                                                && flag(4)
+                                                && its.trusted
+                                                && (own == other || workspaces == (Some("w"), Some("w")))
+                                                && agent == Some("a")
+                                                && (owner == Some("a")
+                                                    || matches!(audience, Audience::Workspace)
+                                                    || (matches!(audience, Audience::Project) && own == other)
+                                                    || (owner == Some("b") && links >= 2));
+                                            let verdict = visible(&row, Some(&its), &session, &rows, NOW);
+                                            assert_eq!(
+                                                verdict.is_ok(),
+                                                expected,
+                                                "{row:?} {session:?} {its:?} {rows:?}: {verdict:?}"
+                                            );
+                                            seen[usize::from(expected)] += 1;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen[0] > 100_000 && seen[1] > 500, "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_denies() {
+        let its = project("p", None, true, true);
+        let mut session = Session {
+            key: SessionKey { harness: "h".into(), id: "s".into() },
+            memory_on: true,
+            agent: Some("a".into()),
+            project: Some(its.clone()),
+            parent: None,
+            attributes: Vec::new(),
+        };
+        let row = memory("1", "");
+        assert_eq!(visible(&row, Some(&its), &session, &[], NOW), Ok(()));
+        assert_eq!(visible(&row, None, &session, &[], NOW), Err(Hidden::NoProject));
+        // A host that hands over another project's row must not be believed.
+        assert_eq!(visible(&row, Some(&project("q", None, true, true)), &session, &[], NOW), Err(Hidden::NoProject));
+        session.project = None;
+        assert_eq!(visible(&row, Some(&its), &session, &[], NOW), Err(Hidden::Off));
+    }
+}

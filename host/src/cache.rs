@@ -17,12 +17,7 @@ use crate::runtime::LoadError;
 const SEAL: usize = 64;
 
 /// The component, from the cache if there is a sound entry, else compiled and, if it can be, cached.
-pub(crate) fn compile(
-    engine: &Engine,
-    bytes: &[u8],
-    digest: &str,
-    dir: Option<&Path>,
-) -> Result<Component, LoadError> {
+pub(crate) fn compile(engine: &Engine, bytes: &[u8], digest: &str, dir: Option<&Path>) -> Result<Component, LoadError> {
     let file = dir.map(|dir| dir.join(entry_name(engine, digest)));
     if let Some(component) = file.as_deref().and_then(|file| load(engine, file, digest)) {
         return Ok(component);

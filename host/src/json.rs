@@ -57,9 +57,9 @@ pub fn call<S: Store + 'static>(
         func.call(&mut run.wasm, &params, &mut results)?;
         let result = results.pop().unwrap_or(Val::Bool(false));
         Ok(match result {
-            Val::Result(Err(error)) => Err(contract::Error::Other(
-                error.map_or(Value::Null, |error| from_val(&error)).to_string(),
-            )),
+            Val::Result(Err(error)) => {
+                Err(contract::Error::Other(error.map_or(Value::Null, |error| from_val(&error)).to_string()))
+            }
             Val::Result(Ok(value)) => Ok(Ok(value.map_or(Value::Null, |value| from_val(&value)))),
             value => Ok(Ok(from_val(&value))),
         })

@@ -2,6 +2,7 @@
 
 mod allowance;
 mod cache;
+pub mod conformance;
 pub mod environment;
 pub mod exports;
 mod generated;
@@ -10,6 +11,7 @@ pub mod json;
 pub mod limits;
 pub mod memory_store;
 pub mod operator;
+mod request;
 pub mod runtime;
 pub mod sqlite_store;
 pub mod store;

@@ -112,6 +112,13 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// For `conformance`: change a stored page behind its checksum's back.
+    pub(crate) fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> bool {
+        let frozen = self.now.snapshot(snapshot_ref);
+        let page = frozen.and_then(|frozen| frozen.pages.iter_mut().find(|page| page.number == number));
+        page.map(|page| page.text.push('.')).is_some()
+    }
+
     /// The state, to be changed by a storage function.
     fn change(&mut self) -> Rows<&mut State> {
         match self.unit {

@@ -46,7 +46,9 @@ pub enum LoadError {
         found: String,
     },
     /// It is not a WebAssembly component: truncated, a core module, or something else.
-    #[error("this is not a WebAssembly component ({0}); a core module must be made into one first, and a download may be cut short")]
+    #[error(
+        "this is not a WebAssembly component ({0}); a core module must be made into one first, and a download may be cut short"
+    )]
     NotAComponent(String),
     /// It is made for another world, or for another version of the contract.
     #[error("the component does not fit this host: {why}. It needs {needs}. This host offers {offers}")]
@@ -171,9 +173,8 @@ impl RuntimeBuilder {
 
     /// Read, check and compile the component.
     pub fn build(self) -> Result<Runtime, LoadError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
-        };
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source });
         let bytes = match (self.component, &self.path) {
             (Some(bytes), _) => bytes,
             (None, Some(path)) => read(path)?,
@@ -363,6 +364,11 @@ impl<S: Store + 'static> Prefetch<S> {
             Sandbox::Ready(running) => running.wasm.data().meter.memory,
             _ => 0,
         }
+    }
+
+    /// Imported functions that the last call called, but for `log`.
+    pub fn last_host_calls(&mut self) -> u32 {
+        self.state().unit.host_calls
     }
 
     /// `orchestrator.estimate`

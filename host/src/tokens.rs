@@ -8,8 +8,8 @@ use tiktoken::CoreBpe;
 
 /// The number of tokens of each text for `model`, in the order given; `None` if its tokenizer is not public.
 ///
-/// The text of a special token, such as `<|endoftext|>`, counts as ordinary text. What a provider adds around messages is
-/// not in the text and not counted. The first call for an encoding builds its tables, once for the process.
+/// The text of a special token, such as `<|endoftext|>`, counts as ordinary text. What a provider adds around messages
+/// is not in the text and not counted. The first call for an encoding builds its tables, once for the process.
 pub fn count(model: &str, texts: &[&str]) -> Option<Vec<u32>> {
     let encoder = encoding_of(model)?.encoder();
     Some(texts.iter().map(|text| u32::try_from(encoder.count(text)).unwrap_or(u32::MAX)).collect())
@@ -34,8 +34,8 @@ impl Encoding {
     }
 }
 
-/// Model families by encoding, as OpenAI's own `tiktoken` maps them. A family is its name alone or followed by `-` and a
-/// variant or a date: `gpt-4o`, `gpt-4o-mini`, but not `gpt-40`, nor a `gpt-5.1` of which nothing is published.
+/// Model families by encoding, as OpenAI's own `tiktoken` maps them. A family is its name alone or followed by `-` and
+/// a variant or a date: `gpt-4o`, `gpt-4o-mini`, but not `gpt-40`, nor a `gpt-5.1` of which nothing is published.
 const FAMILIES: &[(Encoding, &[&str])] = &[
     (Encoding::O200k, &["gpt-5", "gpt-4.5", "gpt-4.1", "gpt-4o", "chatgpt-4o", "gpt-oss", "o1", "o3", "o4"]),
     (Encoding::Cl100k, &["gpt-4", "gpt-3.5-turbo", "gpt-35-turbo", "text-embedding-3", "text-embedding-ada-002"]),
@@ -54,7 +54,7 @@ fn encoding_of(model: &str) -> Option<Encoding> {
         Some(variant) => variant.len() > 1 && variant.starts_with('-'),
         None => false,
     };
-    FAMILIES.iter().find(|(_, families)| families.iter().any(|family| is_of(&family))).map(|(encoding, _)| *encoding)
+    FAMILIES.iter().find(|(_, families)| families.iter().any(is_of)).map(|(encoding, _)| *encoding)
 }
 
 #[cfg(test)]

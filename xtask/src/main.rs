@@ -1,1 +1,249 @@
-fn main(){}
+//! The set-up, build and test driver: `cargo xtask VERB`. Each verb is a row of steps; a step is a command that anybody
+//! can run by hand, and it is shown before it runs.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use xtask::component;
+use xtask::toolchain::{self, Route, Toolchain};
+
+mod licences;
+
+const HELP: &str = "\
+The set-up, build and test driver of memory-prefetch.
+
+Usage: cargo xtask VERB [--route sysroot|rustup|debian]
+
+  setup      gets a standard library for wasm32-unknown-unknown, which the component is built for. Needed once;
+             from then on plain `cargo build` and `cargo test` work
+                 cargo xtask setup
+  demo       setup, builds the component and the host, then runs the whole story on a throw-away store
+                 cargo xtask demo
+  test       setup, then all that CI checks but lint: the tests of all packages, the component's size and imports, the
+             host's example, the conformance scenarios
+                 cargo xtask test
+  lint       format, clippy with warnings denied, licences of all dependencies
+                 cargo xtask lint
+  component  builds the component by itself and prints where it is, its size, imports and exports
+                 cargo xtask component
+  licences   checks that every dependency's licence is one that we accept
+                 cargo xtask licences
+
+A library for the target comes by the first route that works: it is in the compiler's sysroot; `rustup target add`;
+Debian's packages rustc-web and rust-web-src, from which it is built with the component (as root). --route takes one of
+them and no other:
+                 cargo xtask component --route debian
+
+MEMORY_PREFETCH_COMPONENT_WASM=PATH makes the host contain a component that was built elsewhere.
+";
+
+/// The bar for what every harness ships (DESIGN section 6).
+const MAX_COMPONENT_BYTES: usize = 400 * 1024;
+
+/// All that a component may import begins with this: no WASI.
+const CONTRACT: &str = "agent-memory:prefetch/";
+
+/// Makes the host's build script take a component instead of building one.
+const PREBUILT: &str = "MEMORY_PREFETCH_COMPONENT_WASM";
+
+fn main() -> ExitCode {
+    match run(env::args().skip(1).collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            // The command that failed has said why; its code is ours.
+            ExitCode::from(error.downcast_ref::<Failed>().map_or(1, |failed| failed.code))
+        }
+    }
+}
+
+fn run(arguments: Vec<String>) -> Result<()> {
+    let mut words = Vec::new();
+    let mut route = None;
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--help" | "-h" | "help" => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            "--route" => {
+                route = Some(arguments.next().context("--route needs a name: sysroot, rustup or debian")?.parse()?)
+            }
+            option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
+            option if option.starts_with('-') => bail!("no option is named `{option}`: see `cargo xtask --help`"),
+            _ => words.push(argument),
+        }
+    }
+    let verb = match words.as_slice() {
+        [verb] => verb,
+        [] => bail!("say what to do, for example `cargo xtask demo`; `cargo xtask --help` lists all"),
+        _ => bail!("one verb at a time, not {}: see `cargo xtask --help`", words.join(" ")),
+    };
+    let started = Instant::now();
+    match verb.as_str() {
+        "setup" => setup(route).map(drop)?,
+        "demo" => demo(route)?,
+        "test" => test(route)?,
+        "lint" => lint(route)?,
+        "component" => check_component(&build_component(&setup(route)?)?)?,
+        "licences" => licences()?,
+        _ => bail!("no verb is named `{verb}`: see `cargo xtask --help`"),
+    }
+    eprintln!("==> {verb} done in {}", seconds(started.elapsed()));
+    Ok(())
+}
+
+/// How wasm is built on this machine, for the steps that follow.
+struct Setup {
+    route: Route,
+    toolchain: Toolchain,
+    /// Whether the host has to be told: its build script looks for itself, and would find another compiler first.
+    forced: bool,
+}
+
+fn setup(forced: Option<Route>) -> Result<Setup> {
+    let (route, toolchain) = step("a compiler for wasm32-unknown-unknown", || toolchain::obtain(forced))?;
+    println!("    route: {route}");
+    Ok(Setup { route, toolchain, forced: forced.is_some() })
+}
+
+fn demo(route: Option<Route>) -> Result<()> {
+    let setup = setup(route)?;
+    let component = build_component(&setup)?;
+    step("the host, in the dev profile", || {
+        run_command(&mut cargo(&component, &["build", "--package", "memory-prefetch"]))
+    })?;
+    println!("    the component inside: {}, built by route {}", kilobytes(component.bytes), setup.route);
+    step("memory-prefetch demo", || {
+        run_command(&mut cargo(&component, &["run", "--quiet", "--package", "memory-prefetch", "--", "demo"]))
+    })
+}
+
+fn test(route: Option<Route>) -> Result<()> {
+    let component = build_component(&setup(route)?)?;
+    check_component(&component)?;
+    step("tests of all packages", || run_command(&mut cargo(&component, &["test", "--workspace"])))?;
+    step("examples", || run_command(&mut cargo(&component, &["build", "--workspace", "--examples"])))?;
+    let scenarios = component::workspace().join("tests/scenarios");
+    if scenarios.exists() {
+        let program = ["run", "--quiet", "--package", "memory-prefetch", "--", "conformance", "tests/scenarios"];
+        step("conformance scenarios", || run_command(&mut cargo(&component, &program)))?;
+    } else {
+        println!("    no conformance scenarios: {} is missing", scenarios.display());
+    }
+    Ok(())
+}
+
+fn lint(route: Option<Route>) -> Result<()> {
+    let setup = setup(route)?;
+    step("format", || run_command(Command::new(toolchain::cargo()).args(["fmt", "--all", "--check"])))?;
+    // Checking the host builds its component.
+    let component = build_component(&setup)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+    step("clippy", || run_command(&mut cargo(&component, &clippy)))?;
+    licences()
+}
+
+fn licences() -> Result<()> {
+    step("licences", || {
+        let checked = licences::check()?;
+        println!("    {checked} dependencies, all under a licence that we accept");
+        Ok(())
+    })
+}
+
+/// A component on the disk.
+struct Component {
+    path: PathBuf,
+    bytes: usize,
+    imports: Vec<String>,
+    forced: bool,
+}
+
+fn build_component(setup: &Setup) -> Result<Component> {
+    step("the component", || {
+        let target =
+            component::target_directory(&env::current_exe().context("this program does not know where it is")?);
+        let bytes = component::build(&setup.toolchain, &component::workspace().join("component/Cargo.toml"), &target)?;
+        let path = target.join("wasm-component").join(setup.toolchain.name()).join("memory_prefetch.wasm");
+        component::write(&path, &bytes)?;
+
+        let interfaces = component::interfaces(&bytes)?;
+        println!("    {}", path.display());
+        println!("    {} of at most {}", kilobytes(bytes.len()), kilobytes(MAX_COMPONENT_BYTES));
+        println!("    imports {}", interfaces.imports.join(", "));
+        println!("    exports {}", interfaces.exports.join(", "));
+        Ok(Component { path, bytes: bytes.len(), imports: interfaces.imports, forced: setup.forced })
+    })
+}
+
+/// What holds for every component that we ship.
+fn check_component(component: &Component) -> Result<()> {
+    let foreign: Vec<_> = component.imports.iter().filter(|name| !name.starts_with(CONTRACT)).cloned().collect();
+    ensure!(foreign.is_empty(), "the component imports what no harness offers: {}", foreign.join(", "));
+    ensure!(
+        component.bytes <= MAX_COMPONENT_BYTES,
+        "the component has {}, and {} are allowed",
+        kilobytes(component.bytes),
+        kilobytes(MAX_COMPONENT_BYTES)
+    );
+    Ok(())
+}
+
+/// Cargo in the workspace, with the component if it is not the one that the host's build script would build.
+fn cargo(component: &Component, arguments: &[&str]) -> Command {
+    let mut command = Command::new(toolchain::cargo());
+    command.args(arguments);
+    if component.forced {
+        command.env(PREBUILT, &component.path);
+    }
+    command
+}
+
+fn run_command(command: &mut Command) -> Result<()> {
+    let words = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let program = Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();
+    let line = format!("{program} {words}");
+    eprintln!("    {line}");
+    let status =
+        command.current_dir(component::workspace()).status().with_context(|| format!("`{line}` could not start"))?;
+    // A code outside one byte, or a signal, has no other number to be passed on.
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    if status.success() { Ok(()) } else { Err(Failed { line, code }.into()) }
+}
+
+/// A command that ran and said no.
+#[derive(Debug)]
+struct Failed {
+    line: String,
+    code: u8,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` failed with exit code {}", self.line, self.code)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Says what begins and how long it took.
+fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    eprintln!("==> {what}");
+    let started = Instant::now();
+    let done = work()?;
+    eprintln!("    {} for {what}", seconds(started.elapsed()));
+    Ok(done)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn kilobytes(bytes: usize) -> String {
+    format!("{:.0} KB", bytes as f64 / 1024.0)
+}

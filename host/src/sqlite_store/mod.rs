@@ -90,6 +90,27 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// The same file, as a new process would open it.
+    pub(crate) fn reopen(self) -> Rows<SqliteStore> {
+        let path = self.connection.path().map(String::from).unwrap_or_default();
+        if path.is_empty() {
+            return Ok(self);
+        }
+        let options = SqliteOptions { busy_timeout: self.busy_timeout, create: false };
+        drop(self);
+        SqliteStore::open(path, &options)
+    }
+
+    /// For `conformance`: change a stored page behind its checksum's back.
+    pub(crate) fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Rows<bool> {
+        let changed = self.connection.execute(
+            "UPDATE pages SET text = text || '.' WHERE number = ?2
+             AND snapshot = (SELECT id FROM snapshots WHERE snapshot_ref = ?1)",
+            (snapshot_ref, number),
+        )?;
+        Ok(changed == 1)
+    }
+
     /// All rows of a statement.
     fn read<T>(&self, sql: &str, params: Params, read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Rows<Vec<T>> {
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -488,6 +509,7 @@ impl Store for SqliteStore {
     }
 
     fn remove_unattached(&mut self, at: Instant, limit: u32) -> Rows<u32> {
+        self.erasing();
         let at = rows::instant(at)?;
         let params = named_params! { ":at": at, ":limit": limit };
         let hand_overs = self.change(sql!("snapshots_remove_unattached_1"), params)?;

@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Rows<Connection> {
             .map_err(|error| StoreFailure::Absent(format!("{shown} cannot be opened: {error}")))?;
     connection.busy_timeout(options.busy_timeout)?;
     // Whatever is found below, closing must not move a log into a file that was refused.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, size_of(&log_of(&path)) > 0)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     if connection.is_readonly("main")? {
@@ -137,17 +137,17 @@ fn create(path: &Path, create: bool) -> Rows<()> {
 /// Whether the file is empty or ours, by its header alone: no lock, no recovery of a log, no change.
 fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
     let shown = path.display();
-    let mut header = [0; 100];
-    let size = read_header(connection, &mut header)?;
     let damaged = |why: &str| Err(StoreFailure::Damaged(format!("{shown} {why}; it was left as it is")));
-    if size == 0 {
-        // SQLite would delete the log of a file that was cut to nothing.
-        let log = fs::metadata(log_of(path)).map_or(0, |found| found.len());
-        if log > 0 && read_header(connection, &mut header)? == 0 {
+    if size_of(path) == 0 {
+        // SQLite would delete the log of a file that was cut to nothing. Looked at twice, since another process may just
+        // have filled the file.
+        if size_of(&log_of(path)) > 0 && size_of(path) == 0 {
             return damaged("is empty, and its log is not");
         }
         return Ok(());
     }
+    let header = read_header(connection)?;
+    let size = size_of(path);
     if size < header.len() as u64 {
         return damaged("is too short to be a store");
     }
@@ -169,43 +169,41 @@ fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
     Ok(())
 }
 
-/// The first bytes of the file and its size, read through SQLite's own handle: a second handle, when it is closed, would
-/// drop the locks of every connection of this process.
-fn read_header(connection: &Connection, header: &mut [u8; 100]) -> Rows<u64> {
-    let mut size: ffi::sqlite3_int64 = 0;
+/// How large a file is; 0 if it is not there.
+fn size_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
+}
+
+/// The first bytes of the file, read through SQLite's own handle: a second handle, when it is closed, would drop the locks
+/// of every connection of this process.
+fn read_header(connection: &Connection) -> Rows<[u8; 100]> {
+    let mut header = [0; 100];
     // SAFETY: the connection is open and used by this thread only. SQLITE_FCNTL_FILE_POINTER gives the file object that
     // belongs to it, which lives as long as it does and whose methods are those of the VFS; xRead writes at most
     // `header.len()` bytes, and zeroes what a short file does not have.
     let code = unsafe {
         let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
-        let code = ffi::sqlite3_file_control(
+        ffi::sqlite3_file_control(
             connection.handle(),
             c"main".as_ptr(),
             ffi::SQLITE_FCNTL_FILE_POINTER,
             (&raw mut file).cast(),
         );
         let methods = if file.is_null() { std::ptr::null() } else { (*file).pMethods };
-        if code != ffi::SQLITE_OK || methods.is_null() {
-            ffi::SQLITE_CANTOPEN
-        } else {
-            match ((*methods).xFileSize, (*methods).xRead) {
-                (Some(file_size), Some(read)) => match file_size(file, &mut size) {
-                    ffi::SQLITE_OK => read(file, header.as_mut_ptr().cast(), header.len() as i32, 0),
-                    code => code,
-                },
-                _ => ffi::SQLITE_CANTOPEN,
-            }
+        match if methods.is_null() { None } else { (*methods).xRead } {
+            Some(read) => read(file, header.as_mut_ptr().cast(), header.len() as i32, 0),
+            None => ffi::SQLITE_CANTOPEN,
         }
     };
     match code {
-        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(u64::try_from(size).unwrap_or(0)),
+        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(header),
         code => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()),
     }
 }
 
 /// Make an empty file ours, so that its header says so from the first byte on.
 fn claim(connection: &Connection, path: &Path) -> Rows<()> {
-    if read_header(connection, &mut [0; 100])? > 0 {
+    if size_of(path) > 0 {
         return Ok(());
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -223,8 +221,9 @@ fn claim_inside(connection: &Connection, path: &Path) -> Rows<()> {
     if application == APPLICATION_ID {
         return Ok(());
     }
-    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    if application != 0 || pages > 0 {
+    // Whoever filled it since it was found empty is not one of us.
+    let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application != 0 || objects > 0 {
         let shown = path.display();
         return Err(StoreFailure::Damaged(format!("{shown} belongs to another application; it was left as it is")));
     }

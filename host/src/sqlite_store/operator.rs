@@ -10,8 +10,11 @@ use crate::store::{Access, AuditRow, Rows, Store, StoreFailure};
 use super::{SqliteStore, rows, sql};
 
 impl SqliteStore {
-    /// A transaction around `work`.
+    /// A transaction around `work`; a list may also be asked for inside an open unit.
     pub(super) fn unit_of<T>(&mut self, access: Access, work: impl FnOnce(&mut SqliteStore) -> Rows<T>) -> Rows<T> {
+        if access == Access::Read && self.unit.is_some() {
+            return work(self);
+        }
         self.begin_unit(access)?;
         match work(self) {
             Ok(done) => self.commit().map(|()| done),
@@ -187,7 +190,12 @@ impl Operator for SqliteStore {
             ":expires_at": edit.expires_at.flatten().map(rows::instant).transpose()?,
             ":at": rows::instant(at)?,
         };
-        self.unit_of(Access::Write, |store| Ok(store.change(sql!("operator_edit_memory"), params)? > 0))
+        self.unit_of(Access::Write, |store| {
+            if edit.body.is_some() {
+                store.erasing();
+            }
+            Ok(store.change(sql!("operator_edit_memory"), params)? > 0)
+        })
     }
 
     fn archive_memory(&mut self, id: &str, archived: bool) -> Rows<bool> {

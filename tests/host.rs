@@ -1,0 +1,242 @@
+//! The host against components that are not what they should be: files that are damaged or of another world, and a
+//! guest that misbehaves (F27, F28, F29; more hostile guests come with the limits' own suite).
+
+use std::path::Path;
+use std::time::Duration;
+
+use memory_prefetch::contract::*;
+use memory_prefetch::environment::Clock;
+use memory_prefetch::limits::{Limits, Stopped};
+use memory_prefetch::memory_store::MemoryStore;
+use memory_prefetch::operator::{NewSession, Operator};
+use memory_prefetch::runtime::BUILT_IN;
+use memory_prefetch::{CallError, LoadError, Prefetch, Runtime};
+
+const GUEST: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_TEST_GUEST"));
+
+fn load(bytes: &[u8]) -> Result<Runtime, LoadError> {
+    Runtime::builder().component_bytes(bytes).build()
+}
+
+fn key() -> SessionKey {
+    SessionKey { harness: "h".into(), id: "s".into() }
+}
+
+fn small_limits() -> Limits {
+    Limits { memory: 8 << 20, time: Duration::from_millis(300), host_calls: 1_000, ..Limits::default() }
+}
+
+fn guest() -> Prefetch<MemoryStore> {
+    let runtime = Runtime::builder().component_bytes(GUEST).limits(small_limits()).build().unwrap();
+    runtime.open(MemoryStore::new()).unwrap()
+}
+
+fn delegate(prefetch: &mut Prefetch<MemoryStore>, task: &str) -> Result<DelegationOutcome, CallError> {
+    prefetch.delegate(&key(), &Request::new(task))
+}
+
+fn nothing_written(prefetch: &mut Prefetch<MemoryStore>) {
+    assert_eq!(prefetch.store().all_snapshots(0, 10).unwrap(), []);
+}
+
+/// F27: cut at every hundredth byte and damaged at some, it is an error and never a panic.
+#[test]
+fn a_truncated_component_is_an_error() {
+    for end in (0..BUILT_IN.len()).step_by(BUILT_IN.len() / 97) {
+        let error = load(&BUILT_IN[..end]).err().expect("a cut component must not load");
+        assert!(matches!(error, LoadError::NotAComponent(_) | LoadError::OtherWorld { .. }), "{end}: {error}");
+    }
+    assert!(matches!(load(b"not wasm"), Err(LoadError::NotAComponent(_))));
+    assert!(matches!(load(b"\0asm\x01\0\0\0"), Err(LoadError::NotAComponent(_))));
+    let missing = Runtime::builder().component_file("no/such/file.wasm").build().err().unwrap();
+    assert!(missing.to_string().contains("no/such/file.wasm cannot be read"), "{missing}");
+}
+
+/// F29: both sides are named.
+#[test]
+fn another_world_or_version_is_refused_with_both_sides_named() {
+    let empty = load(b"\0asm\x0d\0\x01\0").err().unwrap().to_string();
+    assert!(empty.contains("does not export agent-memory:prefetch/orchestrator@0.1.0"), "{empty}");
+    assert!(empty.contains("It needs [imports] nothing") && empty.contains("This host offers [imports]"), "{empty}");
+
+    // The built-in component, made for another version of the contract: same length, so it stays a valid file.
+    let mut other = BUILT_IN.to_vec();
+    let (from, to) = (b"@0.1.0", b"@0.7.0");
+    for at in 0..other.len() - from.len() {
+        if &other[at..at + from.len()] == from {
+            other[at..at + from.len()].copy_from_slice(to);
+        }
+    }
+    let error = load(&other).err().unwrap().to_string();
+    assert!(error.contains("@0.7.0") && error.contains("agent-memory:prefetch/memories@0.1.0"), "{error}");
+}
+
+#[test]
+fn a_component_with_another_digest_is_refused() {
+    let digest = load(GUEST).unwrap().digest().to_owned();
+    let pinned = Runtime::builder().component_bytes(BUILT_IN).sha256(&digest).build();
+    assert!(matches!(pinned, Err(LoadError::OtherDigest { expected, .. }) if expected == digest));
+    assert!(Runtime::builder().component_bytes(GUEST).sha256(digest.to_uppercase()).build().is_ok());
+}
+
+/// F27, F28: each is a typed error, nothing is written, and the next call works.
+#[test]
+fn a_guest_cannot_hang_crash_or_exhaust_the_host() {
+    let mut prefetch = guest();
+    let stopped =
+        |why| move |error: &CallError| matches!(error, CallError::Stopped { why: found, .. } if *found == why);
+    let trapped = |error: &CallError| matches!(error, CallError::Trapped { .. });
+    let cases: [(&str, &dyn Fn(&CallError) -> bool); 11] = [
+        ("loop", &stopped(Stopped::OutOfTime)),
+        ("flood", &stopped(Stopped::TooManyHostCalls)),
+        ("log", &stopped(Stopped::TooManyHostCalls)),
+        ("remove", &stopped(Stopped::ForbiddenImport)),
+        ("count", &stopped(Stopped::ForbiddenImport)),
+        ("random", &stopped(Stopped::BadArgument)),
+        ("panic", &trapped),
+        ("recurse", &trapped),
+        ("grow", &trapped),
+        ("write, then trap", &trapped),
+        ("write, then fail", &|error| matches!(error, CallError::Policy(Error::Other(_)))),
+    ];
+    for (task, expected) in cases {
+        let error = delegate(&mut prefetch, task).expect_err(task);
+        assert!(expected(&error), "{task}: {error:?}");
+        nothing_written(&mut prefetch);
+        assert_eq!(delegate(&mut prefetch, "ok").unwrap(), DelegationOutcome::MemoryOff, "after {task}");
+    }
+    delegate(&mut prefetch, "write").unwrap();
+    assert_eq!(prefetch.store().all_snapshots(0, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn a_reading_export_cannot_write() {
+    let mut prefetch = guest();
+    let error = prefetch.estimate(&key(), &Request::new("")).unwrap_err();
+    assert!(matches!(error, CallError::Stopped { why: Stopped::ForbiddenImport, .. }), "{error}");
+    nothing_written(&mut prefetch);
+}
+
+/// The audit outlives the unit that it is about, and the host says what the guest could have forged.
+#[test]
+fn audit_entries_survive_a_roll_back() {
+    let mut prefetch = guest();
+    prefetch.set_clock(Clock::Fixed(5_000));
+    delegate(&mut prefetch, "write, then trap").unwrap_err();
+    delegate(&mut prefetch, "write, then fail").unwrap_err();
+    delegate(&mut prefetch, "write").unwrap();
+    let digest = prefetch.runtime().digest().to_owned();
+    let rows = prefetch.store().all_audit(10).unwrap();
+    let rolled_back: Vec<bool> = rows.iter().map(|row| row.rolled_back).collect();
+    assert_eq!(rolled_back, [false, true, true]);
+    for row in rows {
+        assert_eq!((row.at, row.export, &row.component), (5_000, "orchestrator.delegate", &digest));
+        assert_eq!(row.session, Some(key()));
+    }
+}
+
+#[test]
+fn a_request_that_is_too_large_never_reaches_the_component() {
+    let runtime = Runtime::builder().limits(Limits { bytes_in: 1_000, ..small_limits() }).build().unwrap();
+    let mut prefetch = runtime.open(MemoryStore::new()).unwrap();
+    let error = delegate(&mut prefetch, &"x".repeat(2_000)).unwrap_err();
+    assert!(matches!(error, CallError::RequestTooLarge { limit: 1_000, .. }), "{error}");
+}
+
+/// Policy is swapped without a rebuild: the same program, another component.
+#[test]
+fn the_component_says_what_it_is() {
+    assert_eq!(guest().describe().unwrap().name, "test-guest");
+    let built_in = load(BUILT_IN).unwrap();
+    let allowed = ["types", "memories", "snapshots", "directory", "environment", "audit"]
+        .map(|interface| format!("agent-memory:prefetch/{interface}@0.1.0"));
+    assert!(built_in.world().imports.iter().all(|name| allowed.contains(name)), "{:?}", built_in.world());
+    let info = built_in.open(MemoryStore::new()).unwrap().describe().unwrap();
+    assert_eq!((info.name.as_str(), info.contract.as_str()), ("memory-prefetch", "0.1.0"));
+}
+
+/// The contract's bar for the artefact that every harness ships.
+#[test]
+fn the_component_is_small_and_names_no_machine() {
+    assert!(BUILT_IN.len() <= 400_000, "{} bytes", BUILT_IN.len());
+    let text = String::from_utf8_lossy(BUILT_IN);
+    for path in ["/root", "/home", "/Users", ".cargo/registry", "wasi"] {
+        assert!(!text.contains(path), "the component contains {path}");
+    }
+}
+
+#[test]
+fn damaged_and_foreign_cache_entries_are_compiled_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let load = || Runtime::builder().component_bytes(GUEST).cache_dir(&cache).build().unwrap();
+    load();
+    let entry = only_file(&cache);
+    let good = std::fs::read(&entry).unwrap();
+    let mut damaged = good.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    for bytes in [&damaged[..], &good[..good.len() - 1], &good[..10], b"", &[b'0'; 5_000]] {
+        std::fs::write(&entry, bytes).unwrap();
+        let mut prefetch = load().open(MemoryStore::new()).unwrap();
+        assert_eq!(delegate(&mut prefetch, "ok").unwrap(), DelegationOutcome::MemoryOff);
+        assert_eq!(std::fs::read(only_file(&cache)).unwrap().len(), good.len());
+    }
+    // Another component's code under this one's name.
+    let other = Runtime::builder().cache_dir(dir.path().join("other")).build().unwrap();
+    std::fs::copy(only_file(&dir.path().join("other")), &entry).unwrap();
+    assert_eq!(load().open(MemoryStore::new()).unwrap().describe().unwrap().name, "test-guest");
+    drop(other);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(&entry, &good).unwrap();
+        std::fs::set_permissions(&entry, PermissionsExt::from_mode(0o666)).unwrap();
+        load();
+        let mode = std::fs::metadata(only_file(&cache)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o022, 0, "an entry that others can write must be replaced");
+    }
+}
+
+fn only_file(dir: &Path) -> std::path::PathBuf {
+    let files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+/// The bar for one instance at 20 memories of 1 KB, after a good many calls.
+#[test]
+fn memory_stays_small() {
+    let mut prefetch = load(BUILT_IN).unwrap().open(MemoryStore::new()).unwrap();
+    let store = prefetch.store();
+    store
+        .put_project(&Project { id: "p".into(), workspace: None, memory_on: true, trusted: true, attributes: vec![] })
+        .unwrap();
+    let session =
+        NewSession { key: key(), agent: Some("a".into()), project: Some("p".into()), parent: None, memory_on: true };
+    store.put_session(&session).unwrap();
+    let mut ids = Vec::new();
+    for number in 0..20 {
+        let memory = memory_prefetch::operator::NewMemory {
+            id: Some(number.to_string()),
+            owner: Some("a".into()),
+            project: Some("p".into()),
+            audience: Audience::Agent,
+            category: String::new(),
+            priority: 0,
+            trusted: true,
+            expires_at: None,
+            body: "word ".repeat(205),
+        };
+        ids.push(store.add_memory(&memory, 0).unwrap());
+    }
+    let memory = MemoryField::PrefetchIds(NamedIds { ids, mode: Mode::Frozen });
+    for _ in 0..50 {
+        let request = Request::new("t").with_memory(memory.clone(), Capacity::bytes(100_000));
+        let DelegationOutcome::HandedOver(delegated) = prefetch.delegate(&key(), &request).unwrap() else { panic!() };
+        let Some(MemoryField::SnapshotRef(name)) = delegated.memory else { panic!() };
+        let occasion = name.clone();
+        prefetch.deliver(&key(), &occasion, &Claim::SnapshotRef(name)).unwrap();
+    }
+    assert!(prefetch.memory_bytes() < 4 << 20, "{} bytes", prefetch.memory_bytes());
+}
