@@ -119,9 +119,11 @@ impl App {
         let started = Stopwatch::now();
         loop {
             match call(prefetch) {
-                Err(
-                    CallError::Store(StoreFailure::Busy(_)) | CallError::Policy(Error::Store(StoreError::Busy(_))),
-                ) if started.elapsed() < self.globals.busy_timeout => std::thread::sleep(PAUSE),
+                Err(CallError::Store(StoreFailure::Busy(_)) | CallError::Policy(Error::Store(StoreError::Busy(_))))
+                    if started.elapsed() < self.globals.busy_timeout =>
+                {
+                    std::thread::sleep(PAUSE)
+                }
                 answer => return Ok(answer?),
             }
         }

@@ -74,7 +74,8 @@ fn inspect(app: &App) -> Result<(), Failure> {
         return app.out.object(&shape);
     }
     let mut text = format!("Name      {}\nVersion   {}\n", name(&shape.name), name(&shape.version));
-    text += &format!("Contract  {}\nSHA-256   {}\nSize      {} bytes\n", name(&shape.contract), shape.sha256, shape.bytes);
+    text +=
+        &format!("Contract  {}\nSHA-256   {}\nSize      {} bytes\n", name(&shape.contract), shape.sha256, shape.bytes);
     for (heading, list) in [("Imports", shape.imports), ("Exports", shape.exports)] {
         text += &format!("{heading}\n");
         for interface in list {
@@ -87,7 +88,8 @@ fn inspect(app: &App) -> Result<(), Failure> {
 /// Whole or not at all, and never over a file that somebody may need.
 fn export(path: &Path, force: bool) -> Result<(), Failure> {
     let shown = path.display();
-    let failed = |error: &std::io::Error| Failure::new(Exit::Output, "output", format!("{shown} cannot be written: {error}"));
+    let failed =
+        |error: &std::io::Error| Failure::new(Exit::Output, "output", format!("{shown} cannot be written: {error}"));
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // As any new file, and not the private one that a temporary file is.

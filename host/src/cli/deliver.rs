@@ -129,16 +129,16 @@ pub fn deliver(args: Deliver, app: &App) -> Result<(), Failure> {
     };
     let answer = app.call(&mut prefetch, |prefetch| prefetch.deliver(&session, &occasion, &claim))?;
     let outcome = answer.outcome.clone();
-    if app.out.json { app.out.object(&shape(answer))? } else { tell(app, answer)? }
+    if app.out.json {
+        app.out.object(&shape(answer))?
+    } else {
+        tell(app, answer)?
+    }
     refused(&outcome).map_or(Ok(()), Err)
 }
 
 /// The join is by what the directory says, never by an argument: one that says otherwise is a mistake of the caller.
-fn check_parent(
-    prefetch: &mut Prefetch<SqliteStore>,
-    child: &SessionKey,
-    parent: &SessionKey,
-) -> Result<(), Failure> {
+fn check_parent(prefetch: &mut Prefetch<SqliteStore>, child: &SessionKey, parent: &SessionKey) -> Result<(), Failure> {
     let rows = prefetch.store().sessions(&[child.clone(), parent.clone()])?;
     let [Some(child), named] = rows.as_slice() else { return Ok(()) };
     // By the canonical key, whichever alias was given.
@@ -148,11 +148,8 @@ fn check_parent(
     }
     let (child, found) = (session_name(&child.key), child.parent.as_ref().map(session_name));
     let says = found.as_deref().map_or("none".to_owned(), name);
-    let message = format!(
-        "{} is not the parent of {}: the directory says {says}",
-        name(&session_name(named)),
-        name(&child)
-    );
+    let message =
+        format!("{} is not the parent of {}: the directory says {says}", name(&session_name(named)), name(&child));
     Err(Failure::new(Exit::Refused, "other-parent", message)
         .details(json!({ "session": child, "parent": found }))
         .hint("`memory-prefetch session list` shows every session with its parent"))
@@ -184,7 +181,9 @@ fn tell(app: &App, answer: Answer) -> Result<(), Failure> {
     }
     match outcome {
         DeliveryOutcome::Nothing => app.out.note("nothing waits for this child"),
-        DeliveryOutcome::MemoryOff => app.out.note("memory is off for this child or for its parent: nothing is delivered"),
+        DeliveryOutcome::MemoryOff => {
+            app.out.note("memory is off for this child or for its parent: nothing is delivered")
+        }
         DeliveryOutcome::Live => app.out.note("live: this is the content as it is now, and it is not kept"),
         DeliveryOutcome::Delivered if replayed => app.out.note("delivered before: these are the same bytes"),
         _ => {}
@@ -235,8 +234,9 @@ fn refused(outcome: &DeliveryOutcome) -> Option<Failure> {
             .hint("claim by --ref or --ids, or give the child's --task"),
         DeliveryOutcome::Taken => failure("the delegation that fits was claimed by another child")
             .hint("`delegate --children N` lets several children claim one"),
-        DeliveryOutcome::Expired => failure("the delegation that fits is too old")
-            .hint("delegate again, with a longer --ttl"),
+        DeliveryOutcome::Expired => {
+            failure("the delegation that fits is too old").hint("delegate again, with a longer --ttl")
+        }
         DeliveryOutcome::Revoked => failure("the snapshot was revoked by its owner"),
         DeliveryOutcome::Refused(refusal) => {
             let reason = refusal_word(refusal);

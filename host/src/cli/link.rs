@@ -94,8 +94,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
                 Kind::Peer => "peer",
                 Kind::Hierarchical => "hierarchical",
             };
-            let row =
-                Link { from_agent: from, to_agent: to, direction, kind: kind.to_owned(), attributes: Vec::new() };
+            let row = Link { from_agent: from, to_agent: to, direction, kind: kind.to_owned(), attributes: Vec::new() };
             // The same link twice allows nothing more than once.
             if !store.all_links()?.contains(&row) {
                 store.add_link(&row)?;

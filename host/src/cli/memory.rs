@@ -25,15 +25,20 @@ pub enum Verb {
     ///
     /// Its text is kept byte for byte and must be UTF-8. Its id, if none is given, is one that was never given out
     /// before.
-    #[command(after_help = "Example:\n  memory-prefetch memory add --agent planner --project website --id 11 --category \
-                            decision --body 'The login form never autofills.'\n  printf 'Totals are in cents.' | \
-                            memory-prefetch memory add --agent planner --project website --id 55 --audience project -")]
+    #[command(after_help = "\
+Example:
+  memory-prefetch memory add --agent planner --project website --id 11 \\
+    --category decision --body 'The login form never autofills.'
+  printf 'Totals are in cents.' |
+    memory-prefetch memory add --agent planner --project website --id 55 --audience project -")]
     Add(Add),
     /// Change a memory
     ///
     /// A new text raises its version. What was frozen before stays as it was.
-    #[command(after_help = "Example:\n  memory-prefetch memory edit 11 --body 'The login form autofills the user name.'\n  \
-                            memory-prefetch memory edit 55 --priority 5 --expires 2099-01-01T00:00:00+08:00")]
+    #[command(
+        after_help = "Example:\n  memory-prefetch memory edit 11 --body 'The login form autofills the user name.'\n  \
+                            memory-prefetch memory edit 55 --priority 5 --expires 2099-01-01T00:00:00+08:00"
+    )]
     Edit(Edit),
     /// Take a memory out of use, or put it back
     #[command(after_help = "Example:\n  memory-prefetch memory archive 55\n  memory-prefetch memory archive 55 --undo")]
@@ -228,8 +233,10 @@ fn add(args: Add, app: &App) -> Result<(), Failure> {
     {
         return Err(Failure::new(Exit::Refused, "exists", format!("there already is a memory {}", name(id)))
             .details(json!({ "id": id }))
-            .hint("an id is never given out twice: choose another one, or change that memory with `memory-prefetch \
-                   memory edit`"));
+            .hint(
+                "an id is never given out twice: choose another one, or change that memory with `memory-prefetch \
+                   memory edit`",
+            ));
     }
     let memory = NewMemory {
         id: args.id,
@@ -363,8 +370,10 @@ fn get(app: &App, session: &SessionKey, ids: &[String]) -> Result<(), Failure> {
         let message = format!("not available: {}", names(&found.unavailable));
         return Err(Failure::new(Exit::Refused, "unavailable", message)
             .details(json!({ "unavailable": found.unavailable }))
-            .hint("`memory-prefetch memory list` shows all memories; a session sees those of its agent, and those that \
-                   are shared with it or opened by a link"));
+            .hint(
+                "`memory-prefetch memory list` shows all memories; a session sees those of its agent, and those that \
+                   are shared with it or opened by a link",
+            ));
     }
     Ok(())
 }

@@ -20,8 +20,10 @@ pub enum Verb {
     /// Add a project
     ///
     /// A project outside of any workspace shares with no other one.
-    #[command(after_help = "Example:\n  memory-prefetch project add website --workspace shop\n  memory-prefetch project \
-                            add backend --workspace shop")]
+    #[command(
+        after_help = "Example:\n  memory-prefetch project add website --workspace shop\n  memory-prefetch project \
+                            add backend --workspace shop"
+    )]
     Add {
         /// Its id
         #[arg(value_name = "PROJECT", value_parser = values::name)]
@@ -37,8 +39,10 @@ pub enum Verb {
         trust: Trust,
     },
     /// Change a project
-    #[command(after_help = "Example:\n  memory-prefetch project set backend --memory off\n  memory-prefetch project set \
-                            backend --memory on --no-workspace")]
+    #[command(
+        after_help = "Example:\n  memory-prefetch project set backend --memory off\n  memory-prefetch project set \
+                            backend --memory on --no-workspace"
+    )]
     #[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["workspace", "no_workspace", "memory", "trust"])))]
     Set {
         /// Its id
@@ -157,7 +161,8 @@ fn tell(app: &App, what: &str, row: Project) -> Result<(), Failure> {
     if app.out.json {
         return app.out.object(&json!({ "project": row }));
     }
-    let place = row.workspace.as_deref().map_or("no workspace".into(), |workspace| format!("workspace {}", name(workspace)));
+    let place =
+        row.workspace.as_deref().map_or("no workspace".into(), |workspace| format!("workspace {}", name(workspace)));
     app.out.text(&format!("{what} {}: {place}, memory {}, {}.\n", name(&row.id), row.memory, row.trust))
 }
 

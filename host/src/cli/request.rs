@@ -97,8 +97,9 @@ pub fn read(file: &Path) -> Result<String, Failure> {
     let bytes = bytes.map_err(|error| Failure::malformed(format!("{name} cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::malformed(format!("{name} is not valid UTF-8: byte {at} is the first wrong one"))
-            .hint("texts are kept byte for byte and must be UTF-8; convert it first, with `iconv -t UTF-8` for instance")
+        Failure::malformed(format!("{name} is not valid UTF-8: byte {at} is the first wrong one")).hint(
+            "texts are kept byte for byte and must be UTF-8; convert it first, with `iconv -t UTF-8` for instance",
+        )
     })
 }
 

@@ -44,8 +44,10 @@ pub enum Verb {
         memory: Switch,
     },
     /// Switch memory on or off for a session
-    #[command(after_help = "Example:\n  memory-prefetch session set pi/7f3a --memory off\n  memory-prefetch session set \
-                            pi/7f3a --memory on")]
+    #[command(
+        after_help = "Example:\n  memory-prefetch session set pi/7f3a --memory off\n  memory-prefetch session set \
+                            pi/7f3a --memory on"
+    )]
     Set {
         /// S, or HARNESS/S
         #[arg(value_name = "SESSION", value_parser = values::session)]

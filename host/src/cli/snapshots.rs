@@ -114,7 +114,10 @@ pub fn revalidate(args: Revalidate, app: &App) -> Result<(), Failure> {
     if app.out.json {
         return app.out.object(&json!({ "receipt": ReceiptShape::from(receipt) }));
     }
-    app.out.text(&format!("It can be handed over, and its bytes are those that were frozen.\n\n{}", receipt_text(&receipt)))
+    app.out.text(&format!(
+        "It can be handed over, and its bytes are those that were frozen.\n\n{}",
+        receipt_text(&receipt)
+    ))
 }
 
 /// Run `revoke`.
@@ -163,8 +166,7 @@ fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
             ]
         })
         .collect();
-    let headings =
-        ["SNAPSHOT", "OWNER", "FROZEN", "CLAIM BY", "STANDING", ">MEMORIES", ">PAGES", ">DELIVERIES"];
+    let headings = ["SNAPSHOT", "OWNER", "FROZEN", "CLAIM BY", "STANDING", ">MEMORIES", ">PAGES", ">DELIVERIES"];
     app.out.text(&table(&headings, &cells))?;
     if more {
         app.out.note(&format!("there are more: --offset {}", offset.saturating_add(limit)));
@@ -176,9 +178,13 @@ fn show(app: &App, snapshot_ref: &str) -> Result<(), Failure> {
     let mut store = app.store(Missing::Refuse)?;
     let found = store.snapshots(&[snapshot_ref.to_owned()], Selection::None)?.pop().flatten();
     let Some(found) = found else {
-        return Err(Failure::new(Exit::Refused, "unknown-snapshot", format!("there is no snapshot {}", name(snapshot_ref)))
-            .details(json!({ "snapshot_ref": snapshot_ref }))
-            .hint("`memory-prefetch snapshots list` shows all"));
+        return Err(Failure::new(
+            Exit::Refused,
+            "unknown-snapshot",
+            format!("there is no snapshot {}", name(snapshot_ref)),
+        )
+        .details(json!({ "snapshot_ref": snapshot_ref }))
+        .hint("`memory-prefetch snapshots list` shows all"));
     };
     let row = found.snapshot;
     if app.out.json {

@@ -54,6 +54,7 @@ pub fn sweep(args: Sweep, app: &App) -> Result<(), Failure> {
     if app.out.json {
         return app.out.object(&json!({ "removed": removed }));
     }
-    let what = count(usize::try_from(removed).unwrap_or(usize::MAX), "snapshot or delegation", "snapshots and delegations");
+    let what =
+        count(usize::try_from(removed).unwrap_or(usize::MAX), "snapshot or delegation", "snapshots and delegations");
     app.out.text(&format!("Removed {what}.\n"))
 }

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn durations_are_whole_seconds() {
-        for (text, n) in [("1h", 3600), ("90s", 90), ("1h 30m", 5400), ("2 days", 172_800), ("1w", 604_800), ("PT1H", 3600)]
+        for (text, n) in
+            [("1h", 3600), ("90s", 90), ("1h 30m", 5400), ("2 days", 172_800), ("1w", 604_800), ("PT1H", 3600)]
         {
             assert_eq!(seconds(text), Ok(n), "{text}");
         }
