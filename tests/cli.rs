@@ -496,6 +496,11 @@ fn pages_and_ids_and_aliases() {
     assert_eq!(joined, body);
     assert_eq!(place.run(&["page", "--session", "child", snapshot_ref, "0"]).code, Some(2));
     assert_eq!(place.run(&["page", "--session", "child", snapshot_ref, "99"]).code, Some(2));
+    // Several ids, each exactly as written, and a session whose id is a path.
+    let path = "/home/me/s.jsonl";
+    place.ok(&["session", "add", path, "--harness", "omp", "--agent", "reviewer", "--project", "site"]);
+    let args = ["deliver", "--session", "omp//home/me/s.jsonl", "--id", "b", "--id", "with, comma", "--budget", "9000"];
+    assert_eq!(place.json(&args)["unavailable"], json!(["b", "with, comma"]));
     // Ids that no delegation names: under the child's own visibility.
     let own = place.json(&["deliver", "--session", "child", "--occasion", "2", "--ids", "x", "--budget", "5000"]);
     assert_eq!((&own["outcome"], &own["unavailable"]), (&json!("delivered"), &json!(["x"])));
@@ -516,6 +521,12 @@ fn texts_are_kept_byte_for_byte() {
     let bodies: Vec<&str> =
         got["memories"].as_array().unwrap().iter().map(|row| row["body"].as_str().unwrap()).collect();
     assert_eq!(bodies, [body, body, body, "--json", ""]);
+
+    let delegate = ["--json", "delegate", "--session", "lead"];
+    let run = place.with_stdin(&[&delegate[..], &["--task-file", "-"]].concat(), body.as_bytes());
+    assert_eq!(serde_json::from_str::<Value>(&run.out).unwrap()["delegation"], json!({ "task": body }));
+    let task = "- [ ] first\n- [ ] second";
+    assert_eq!(place.json(&[&delegate[1..], &["--task", task]].concat())["delegation"]["task"], task);
 
     let wrong = place.with_stdin(&[&add[..], &["6", "-"]].concat(), b"abc\xff");
     assert_eq!(
