@@ -24,11 +24,12 @@ use super::values;
 /// With --json: {"delegation":{"task","memory"},"receipt","warnings"}. Where memory is off, or no ids are named, the
 /// delegation has no "memory" and the receipt is null.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  memory-prefetch delegate --session lead --task 'Review the login form' --ids 11,55 \
-                        --budget 2000\n  memory-prefetch delegate --session lead --task 'Check the totals' --ids 11,55 \
-                        --budget 1500 --unit bytes --overflow paginate --ttl 2h"
-)]
+#[command(after_help = "\
+Example:
+  memory-prefetch delegate --session lead --task 'Review the login form' \\
+    --ids 11,55 --budget 2000
+  memory-prefetch delegate --session lead --task 'Check the totals' --ids 11,55 \\
+    --budget 1500 --unit bytes --overflow paginate --ttl 2h")]
 pub struct Delegate {
     #[command(flatten)]
     what: What,
@@ -38,10 +39,10 @@ pub struct Delegate {
 ///
 /// The same options and the same answer, but for the delegation's "memory", since there is nothing to pass on yet.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  memory-prefetch estimate --session lead --task 'Review the login form' --ids 11,55 \
-                        --budget 2000 --model gpt-4o"
-)]
+#[command(after_help = "\
+Example:
+  memory-prefetch estimate --session lead --task 'Review the login form' \\
+    --ids 11,55 --budget 2000 --model gpt-4o")]
 pub struct Estimate {
     #[command(flatten)]
     what: What,
@@ -130,7 +131,6 @@ fn request(what: What, app: &App, prefetch: &mut Prefetch<SqliteStore>) -> Resul
             .hint("say how much of the child's context they may take: --budget 2000, for tokens, or --budget 8000 --unit bytes"));
     }
     let request = Request {
-        task,
         memory,
         capacity,
         priorities: what.priority,
@@ -143,7 +143,7 @@ fn request(what: What, app: &App, prefetch: &mut Prefetch<SqliteStore>) -> Resul
             CarryWord::Ids => Carry::Ids,
         },
         call_id: what.call_id,
-        attributes: Vec::new(),
+        ..Request::new(task)
     };
     Ok((what.session, request))
 }

@@ -26,6 +26,9 @@ use super::values::{self, session_name};
 /// By --parent: with --task, the delegation with this text, or the longest that the text contains; without, the only one
 /// that waits, which is no guess, since in a store that is used with this program every delegation is registered.
 ///
+/// By --ids: the delegation that names exactly these. Where none does, they are resolved under the child's own
+/// visibility, and its --budget is needed.
+///
 /// With --json: {"outcome","snapshot_ref","text","page","pages","replayed","items","unavailable","omitted"}.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("claim").required(true).args(["ids", "id", "snapshot_ref", "parent"])))]
@@ -48,7 +51,6 @@ pub struct Deliver {
     /// The harness's id of the turn that starts the task
     #[arg(long, value_name = "ID", default_value = "start")]
     occasion: String,
-    /// Needed with --ids only where no delegation of the parent names these ids
     #[command(flatten)]
     capacity: CapacityArgs,
 }

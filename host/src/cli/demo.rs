@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use memory_prefetch::contract::{
-    Audience, Budget, Capacity, Carry, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction,
-    Hints, Link, Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
+    Audience, Budget, Capacity, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction, Hints,
+    Link, Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
 };
 use memory_prefetch::environment::sha256;
 use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
@@ -201,17 +201,9 @@ fn seed(store: &mut SqliteStore, app: &App) -> Result<(), Failure> {
 fn request(ids: &[&str], tokens: u32) -> Request {
     let ids = ids.iter().map(|id| (*id).to_owned()).collect();
     Request {
-        task: TASK.into(),
         memory: Some(MemoryField::PrefetchIds(NamedIds { ids, mode: Mode::Frozen })),
         capacity: Some(Capacity { budget: Budget::Tokens(tokens), model: None, overflow: Overflow::Refuse }),
-        priorities: Vec::new(),
-        agent_type: None,
-        ttl_seconds: None,
-        children: 1,
-        strict: false,
-        carry: Carry::SnapshotRef,
-        call_id: None,
-        attributes: Vec::new(),
+        ..Request::new(TASK)
     }
 }
 

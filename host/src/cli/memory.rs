@@ -25,11 +25,12 @@ pub enum Verb {
     ///
     /// Its text is kept byte for byte and must be UTF-8. Its id, if none is given, is one that was never given out
     /// before.
-    #[command(
-        after_help = "Example:\n  memory-prefetch memory add --agent planner --project website --id 11 --category \
-                            decision --body 'The login form never autofills.'\n  printf 'Totals are in cents.' | \
-                            memory-prefetch memory add --agent planner --project website --id 55 --audience project -"
-    )]
+    #[command(after_help = "\
+Example:
+  memory-prefetch memory add --agent planner --project website --id 11 \\
+    --category decision --body 'The login form never autofills.'
+  printf 'Totals are in cents.' |
+    memory-prefetch memory add --agent planner --project website --id 55 --audience project -")]
     Add(Add),
     /// Change a memory
     ///

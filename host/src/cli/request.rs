@@ -68,7 +68,7 @@ impl From<ModeWord> for Mode {
 #[derive(Debug, clap::Args)]
 pub struct Task {
     /// The task text, as the child gets it
-    #[arg(long, value_name = "TEXT", conflicts_with = "task_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "task_file", allow_hyphen_values = true)]
     task: Option<String>,
     /// Read the task text from this file, or from stdin if it is -
     #[arg(long, value_name = "FILE")]
@@ -112,7 +112,7 @@ pub struct Ids {
     /// One memory, exactly as written: for ids with commas or blanks in them; may be repeated
     #[arg(long, value_name = "ID", conflicts_with = "snapshot_ref")]
     id: Vec<String>,
-    /// A snapshot
+    /// A snapshot that exists, instead of ids
     #[arg(long = "ref", value_name = "REF", id = "snapshot_ref", conflicts_with = "mode")]
     snapshot_ref: Option<String>,
     /// Whether the bytes are fixed now [default: frozen]
