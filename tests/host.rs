@@ -130,7 +130,7 @@ fn audit_entries_survive_a_roll_back() {
     let rolled_back: Vec<bool> = rows.iter().map(|row| row.rolled_back).collect();
     assert_eq!(rolled_back, [false, true, true]);
     for row in rows {
-        assert_eq!((row.at, row.export, &row.component), (5_000, "orchestrator.delegate", &digest));
+        assert_eq!((row.at, row.export.as_str(), &row.component), (5_000, "orchestrator.delegate", &digest));
         assert_eq!(row.session, Some(key()));
     }
 }

@@ -776,13 +776,13 @@ fn audit_of_a_later_version_can_be_read() {
     let row = AuditRow {
         at: 1,
         session: None,
-        export: "later.function",
+        export: "later.function".into(),
         component: String::new(),
         rolled_back: false,
         entry,
     };
     store.append_audit(&[row]).unwrap();
-    assert_eq!(store.all_audit(9).unwrap()[0].export, "of another version");
+    assert_eq!(store.all_audit(9).unwrap()[0].export, "later.function");
 }
 
 #[test]
@@ -929,6 +929,7 @@ fn one_call_is_found_among_many() {
                 created_at: 1,
                 expires_at: 2,
                 keep_until: 3,
+                task_head: "task".into(),
                 task: "task".into(),
                 state: "{}".into(),
             })?;

@@ -81,6 +81,7 @@ fn hand_over(id: &str, task: &str) -> HandOver {
         created_at: 10,
         expires_at: 100,
         keep_until: 100,
+        task_head: task.into(),
         task: task.into(),
         state: format!("state of {id}"),
     }
@@ -125,7 +126,7 @@ fn audit(action: &str) -> AuditRow {
     AuditRow {
         at: 5,
         session: Some(key("parent")),
-        export: "child.deliver",
+        export: "child.deliver".into(),
         component: "c0ffee".into(),
         rolled_back: false,
         entry: Entry {

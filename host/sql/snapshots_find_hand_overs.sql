@@ -8,7 +8,7 @@ WITH parent (harness, session) AS MATERIALIZED (
                     WHERE harness = :parent_harness AND session = :parent_session), :parent_session)
 )
 SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type, s.snapshot_ref, h.ids_key, h.children,
-       h.created_at, h.expires_at, h.keep_until, h.task, h.state,
+       h.created_at, h.expires_at, h.keep_until, h.task_head, h.task, h.state,
        (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) AS taken
   FROM hand_overs AS h
   LEFT JOIN snapshots AS s ON s.id = h.snapshot
@@ -32,7 +32,7 @@ SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type,
    AND (:snapshot_ref IS NULL OR h.snapshot = (SELECT id FROM snapshots WHERE snapshot_ref = :snapshot_ref))
    AND (:ids_key IS NULL OR h.ids_key = :ids_key)
    AND (:agent_type IS NULL OR h.agent_type IS NULL OR h.agent_type = :agent_type)
-   AND (:within IS NULL OR instr(CAST(:within AS BLOB), CAST(h.task AS BLOB)) > 0)
+   AND (:within IS NULL OR instr(CAST(:within AS BLOB), CAST(h.task_head AS BLOB)) > 0)
    AND (NOT :open_only OR (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) < h.children)
  ORDER BY h.id DESC
  LIMIT :limit;

@@ -311,7 +311,7 @@ impl Store for MemoryStore {
                 && (call_id.is_none() || row.call_id == *call_id)
                 && (snapshot_ref.is_none() || row.snapshot_ref == *snapshot_ref)
                 && (ids_key.is_none() || row.ids_key == *ids_key)
-                && within.as_ref().is_none_or(|text| text.contains(&row.task))
+                && within.as_ref().is_none_or(|text| text.contains(&row.task_head))
                 && (agent_type.is_none() || row.agent_type.is_none() || row.agent_type == *agent_type)
         };
         let mut offers: Vec<Offer> = state
@@ -394,7 +394,7 @@ impl Store for MemoryStore {
                 kept.fold(expires_at, Instant::max)
             })
         };
-        for Frozen { snapshot, .. } in snapshots {
+        for Frozen { snapshot, .. } in snapshots.iter_mut().filter(|frozen| frozen.snapshot.pages > 0) {
             let of = |row: &Delivery| row.snapshot_ref.as_ref() == Some(&snapshot.snapshot_ref);
             if let Some(latest) = latest(&of, snapshot.expires_at) {
                 snapshot.keep_until = snapshot.keep_until.min(latest);

@@ -553,7 +553,7 @@ impl<S: Store + 'static> Prefetch<S> {
         let row = |entry, rolled_back| AuditRow {
             at,
             session: session.cloned(),
-            export: export.name(),
+            export: export.name().to_owned(),
             component: component.clone(),
             rolled_back,
             entry,

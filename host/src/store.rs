@@ -70,7 +70,7 @@ pub struct AuditRow {
     /// The calling session; `None`: the operator.
     pub session: Option<SessionKey>,
     /// The exported function, `orchestrator.delegate` for instance.
-    pub export: &'static str,
+    pub export: String,
     /// SHA-256 of the component that decided, in hex.
     pub component: String,
     /// Whether the unit of work that it is about was undone.
@@ -81,7 +81,7 @@ pub struct AuditRow {
 
 /// Everything that the component's imports are answered from.
 ///
-/// Between [`Store::begin`] and [`Store::commit`] or [`Store::roll_back`] all calls see one state. A store is used by
+/// Between [`Store::begin_unit`] and [`Store::commit`] or [`Store::roll_back`] all calls see one state. A store is used by
 /// one thread at a time; several processes may use the same data.
 pub trait Store: Memories {
     /// Open a unit of work. `Busy` after the store's own waiting time.

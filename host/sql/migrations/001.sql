@@ -150,6 +150,7 @@ CREATE TABLE hand_overs (
   hand_over      TEXT NOT NULL UNIQUE,
   agent_type     TEXT,
   ids_key        TEXT,
+  task_head      TEXT NOT NULL,
   state          TEXT NOT NULL,
   task           TEXT NOT NULL,
   UNIQUE (parent_harness, parent_session, call_id)

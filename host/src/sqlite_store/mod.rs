@@ -433,6 +433,7 @@ impl Store for SqliteStore {
                 ":created_at": rows::instant(hand_over.created_at)?,
                 ":expires_at": rows::instant(hand_over.expires_at)?,
                 ":keep_until": rows::instant(hand_over.keep_until)?,
+                ":task_head": hand_over.task_head,
                 ":task": hand_over.task,
                 ":state": hand_over.state,
             },

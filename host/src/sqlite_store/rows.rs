@@ -182,14 +182,15 @@ fn hand_over(row: &Row, id: String, first: usize) -> Result<HandOver> {
         created_at: read_instant(row, first + 7)?,
         expires_at: read_instant(row, first + 8)?,
         keep_until: read_instant(row, first + 9)?,
-        task: row.get(first + 10)?,
-        state: row.get(first + 11)?,
+        task_head: row.get(first + 10)?,
+        task: row.get(first + 11)?,
+        state: row.get(first + 12)?,
     })
 }
 
 /// A hand-over and how many places are taken.
 pub(super) fn offer(row: &Row) -> Result<Offer> {
-    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(13)? })
+    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(14)? })
 }
 
 /// A delivery with its hand-over.
@@ -228,7 +229,7 @@ pub(super) fn audit(row: &Row) -> Result<AuditRow> {
     Ok(AuditRow {
         at: read_instant(row, 0)?,
         session: session_key_if(row, 1)?,
-        export: export_name(row.get_ref(3)?.as_str()?),
+        export: row.get(3)?,
         component: row.get(4)?,
         rolled_back: row.get(5)?,
         entry: Entry {
@@ -239,28 +240,4 @@ pub(super) fn audit(row: &Row) -> Result<AuditRow> {
             attributes: from_json(row, 10)?,
         },
     })
-}
-
-/// The exported functions of this version. One of a later version, whose store this is too, has no name here.
-fn export_name(stored: &str) -> &'static str {
-    const EXPORTS: [&str; 17] = [
-        "orchestrator.estimate",
-        "orchestrator.delegate",
-        "orchestrator.revalidate",
-        "orchestrator.revoke",
-        "child.deliver",
-        "child.replay",
-        "child.page",
-        "tools.get",
-        "tools.recall",
-        "upkeep.evictable",
-        "upkeep.sweep",
-        "upkeep.session-ended",
-        "upkeep.forget",
-        "wire.encode",
-        "wire.decode",
-        "wire.parse-markers",
-        "about.describe",
-    ];
-    EXPORTS.into_iter().find(|name| *name == stored).unwrap_or("of another version")
 }
