@@ -123,9 +123,7 @@ pub fn notice(outcome: &DeliveryOutcome) -> Option<String> {
             "{n} delegations with different memories fit this task, and which one is yours cannot be told. Ask the agent \
              that delegated it to name the snapshot."
         ),
-        DeliveryOutcome::Taken => {
-            "what was handed over with this task has been taken already.".to_owned()
-        }
+        DeliveryOutcome::Taken => "what was handed over with this task has been taken already.".to_owned(),
         DeliveryOutcome::Expired => "what was handed over with this task has expired.".to_owned(),
         DeliveryOutcome::Revoked => {
             "what was handed over with this task was taken back by the agent that delegated it.".to_owned()

@@ -126,7 +126,8 @@ fn find<I: Imports>(
     settings: &Settings,
 ) -> Result<Finding, Error> {
     let now = imports.now();
-    let has: Vec<String> = given.iter().filter_map(|given| given.delivery.hand_over.clone()).collect();
+    let Places { has, holds } = places(given)?;
+    let seeker = |revoked| Seeker { has: &has, holds: &holds, revoked, now };
     match claim {
         Claim::SnapshotRef(name) => {
             let Some(frozen) = snapshot::lookup(imports, name, Selection::All)? else {
@@ -146,7 +147,7 @@ fn find<I: Imports>(
                 return Ok(say(gone(standing), None).about(name));
             }
             let revoked = if standing == Standing::Revoked { vec![name.clone()] } else { Vec::new() };
-            let matched = hand_over::pick(offers, &Seeker { has: &has, revoked: &revoked, now });
+            let matched = hand_over::pick(offers, &seeker(&revoked));
             from_match(imports, me, owner, matched, given, settings)
         }
         Claim::Ids(carried) => {
@@ -159,7 +160,7 @@ fn find<I: Imports>(
                 if !offers.is_empty() {
                     let offers = hand_over::prefer_mode(offers, named.mode)?;
                     let revoked = revoked(imports, &offers)?;
-                    let matched = hand_over::by_ids(offers, &Seeker { has: &has, revoked: &revoked, now })?;
+                    let matched = hand_over::by_ids(offers, &seeker(&revoked))?;
                     return from_match(imports, me, parent, matched, given, settings);
                 }
             }
@@ -178,7 +179,7 @@ fn find<I: Imports>(
             }
             let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
             let revoked = revoked(imports, &offers)?;
-            let seeker = Seeker { has: &has, revoked: &revoked, now };
+            let seeker = seeker(&revoked);
             let matched = match task {
                 Some(task) => hand_over::by_task(offers, task, hints.agent_type.as_deref(), &seeker)?,
                 None => hand_over::only_one(offers, hints.registers_all, &seeker),
@@ -186,6 +187,28 @@ fn find<I: Imports>(
             from_match(imports, me, parent, matched, given, settings)
         }
     }
+}
+
+/// Which hand-overs a child has places of.
+struct Places {
+    has: Vec<String>,
+    holds: Vec<String>,
+}
+
+/// R26: it was served unless the hand-over has memories and it got none.
+fn places(given: &[Given]) -> Result<Places, Error> {
+    let mut places = Places { has: Vec::new(), holds: Vec::new() };
+    for Given { delivery, hand_over } in given {
+        let Some(row) = hand_over else { continue };
+        let with_memories = matches!(hand_over::state(row)?.kind, Kind::Frozen | Kind::Live(_));
+        let got_none = matches!(state(delivery)?.outcome, DeliveryOutcome::MemoryOff | DeliveryOutcome::Refused(_));
+        if with_memories && got_none {
+            places.holds.push(row.id.clone());
+        } else {
+            places.has.push(row.id.clone());
+        }
+    }
+    Ok(places)
 }
 
 /// R21: which snapshots of these hand-overs were revoked.

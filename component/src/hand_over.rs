@@ -109,8 +109,10 @@ pub enum Match {
 
 /// Who looks, and when.
 pub struct Seeker<'a> {
-    /// Ids of the hand-overs that this child has taken already.
+    /// Ids of the hand-overs that this child has been served from.
     pub has: &'a [String],
+    /// Ids of those of which it holds a place and was not served, since memory was off or it was refused.
+    pub holds: &'a [String],
     /// Refs of the snapshots, among those of the hand-overs, that were revoked.
     pub revoked: &'a [String],
     /// The time.
@@ -130,8 +132,12 @@ impl Seeker<'_> {
         if self.is_revoked(&offer) { Match::Revoked(offer) } else { Match::Expired(offer) }
     }
 
+    fn is_open(&self, offer: &Offer) -> bool {
+        is_open(offer) || self.holds.contains(&offer.hand_over.id)
+    }
+
     fn is_waiting(&self, offer: &Offer) -> bool {
-        is_open(offer) && !self.is_over(offer)
+        self.is_open(offer) && !self.is_over(offer)
     }
 }
 
@@ -172,10 +178,11 @@ pub fn by_ids(mut offers: Vec<Offer>, seeker: &Seeker) -> Result<Match, Error> {
     if !handed_over.is_empty() {
         offers = handed_over;
     }
-    match contents(offers.iter().filter(|offer| is_open(offer)))? {
+    match contents(offers.iter().filter(|offer| seeker.is_open(offer)))? {
         0 => Ok(pick(offers, seeker)),
         1 => {
-            let open = offers.iter().find(|offer| is_open(offer)).map(|offer| state(&offer.hand_over)).transpose()?;
+            let open =
+                offers.iter().find(|offer| seeker.is_open(offer)).map(|offer| state(&offer.hand_over)).transpose()?;
             let content = open.map(|state| state.content);
             let mut alike = Vec::new();
             for offer in offers {
@@ -212,10 +219,11 @@ pub fn pick(mut offers: Vec<Offer>, seeker: &Seeker) -> Match {
         let own = offers.swap_remove(own);
         return if seeker.is_over(&own) { seeker.over(own) } else { Match::Nothing };
     }
-    if let Some(oldest) = offers.iter().position(|offer| seeker.is_waiting(offer)) {
+    let held = offers.iter().position(|offer| seeker.holds.contains(&offer.hand_over.id) && seeker.is_waiting(offer));
+    if let Some(oldest) = held.or_else(|| offers.iter().position(|offer| seeker.is_waiting(offer))) {
         return Match::Waiting(offers.swap_remove(oldest));
     }
-    if let Some(youngest) = offers.iter().rposition(is_open) {
+    if let Some(youngest) = offers.iter().rposition(|offer| seeker.is_open(offer)) {
         return seeker.over(offers.swap_remove(youngest));
     }
     offers.pop().map_or(Match::Nothing, Match::Taken)

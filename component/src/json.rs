@@ -17,8 +17,10 @@ pub enum Json {
     Bool(bool),
     /// A whole number from 0 to 2^64-1.
     Number(u64),
+    /// A whole number below 0.
+    Negative(i64),
     /// Any other number.
-    OtherNumber,
+    Fraction,
     /// A string.
     Text(String),
     /// An array.
@@ -70,11 +72,11 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Json, E> {
-        Ok(u64::try_from(value).map_or(Json::OtherNumber, Json::Number))
+        Ok(u64::try_from(value).map_or(Json::Negative(value), Json::Number))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<Json, E> {
-        Ok(Json::OtherNumber)
+        Ok(Json::Fraction)
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Json, E> {
@@ -114,8 +116,8 @@ mod tests {
             Json::Bool(true),
             Json::Number(0),
             Json::Number(u64::MAX),
-            Json::OtherNumber,
-            Json::OtherNumber,
+            Json::Negative(-1),
+            Json::Fraction,
             Json::Text("é".into()),
         ];
         assert_eq!(value.get("a"), Some(&Json::List(list.into())));

@@ -46,7 +46,7 @@ pub fn encode(delegation: &Delegation) -> Result<String, Error> {
 
 /// `wire.decode`.
 pub fn decode(json: &str) -> Result<Delegation, Error> {
-    let value = Json::parse(json).map_err(|error| malformed(format!("the delegation cannot be read: {error}")))?;
+    let value = Json::parse(json).map_err(|error| malformed(format!("the delegation is not JSON: {error}")))?;
     if !matches!(value, Json::Object(_)) {
         return Err(malformed("the delegation is not a JSON object".into()));
     }
@@ -79,7 +79,8 @@ fn memory(fields: &[(String, Json)], value: Option<&Json>) -> Result<MemoryField
             Ok(MemoryField::SnapshotRef(name))
         }
         (None, Some(Json::List(list)), mode) => {
-            let names: Vec<String> = (1..).zip(list).map(|(place, value)| id(place, value)).collect::<Result<_, _>>()?;
+            let names: Vec<String> =
+                (1..).zip(list).map(|(place, value)| id(place, value)).collect::<Result<_, _>>()?;
             // How many are allowed is a setting, which `delegate` and `deliver` know.
             let ids = ids::list(&names, u32::MAX)?;
             Ok(MemoryField::PrefetchIds(NamedIds { ids, mode: self::mode(mode)? }))
@@ -94,23 +95,35 @@ fn mode(value: Option<&Json>) -> Result<Mode, Error> {
         None => Ok(Mode::Frozen),
         Some(Json::Text(word)) if word == "frozen" => Ok(Mode::Frozen),
         Some(Json::Text(word)) if word == "live" => Ok(Mode::Live),
-        Some(Json::Text(word)) => Err(malformed(format!("mode is {}: {ALLOWED}", ids::shown(word)))),
-        Some(_) => Err(malformed(format!("mode is not a string: {ALLOWED}"))),
+        Some(other) => Err(malformed(format!("mode is {}: {ALLOWED}", shown(other)))),
     }
 }
 
-/// R2: a string, or a positive integer that every reader reads alike. `place`, from 1, names what has no name.
+/// R2: a string, or a positive integer that every reader reads alike. `place`, from 1, is for what has no short name.
 fn id(place: u32, value: &Json) -> Result<String, Error> {
     match value {
         Json::Text(text) => Ok(text.clone()),
         Json::Number(n @ 1..=MAX_SAFE) => Ok(n.to_string()),
-        Json::Number(n) => Err(malformed(format!("memory id {n}, number {place} of prefetch_ids, is {RANGE}"))),
-        Json::OtherNumber => Err(malformed(format!("number {place} of prefetch_ids, negative or a fraction, is {RANGE}"))),
-        _ => Err(malformed(format!("number {place} of prefetch_ids is neither a string nor a number"))),
+        other => Err(malformed(format!(
+            "memory id {} (number {place} of prefetch_ids) is neither a string nor a positive whole number up to 2^53-1",
+            shown(other)
+        ))),
     }
 }
 
-const RANGE: &str = "not a whole number from 1 to 2^53-1; write it as a string";
+/// The offender. Fractions are not spelled out: that would be a thirtieth of the component.
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Null => "null".into(),
+        Json::Bool(value) => value.to_string(),
+        Json::Number(n) => n.to_string(),
+        Json::Negative(n) => n.to_string(),
+        Json::Fraction => "a fraction, or a number beyond 2^64".into(),
+        Json::Text(text) => ids::shown(text),
+        Json::List(_) => "an array".into(),
+        Json::Object(_) => "an object".into(),
+    }
+}
 
 fn text(what: &str, value: &Json) -> Result<String, Error> {
     match value {
