@@ -15,7 +15,7 @@ use crate::toolchain::{Toolchain, cargo};
 /// Where a component is kept small: a profile of the workspace's `Cargo.toml`.
 const PROFILE: &str = "component";
 
-/// Builds the package whose manifest this is, a library of type `cdylib`, and returns it as a valid component.
+/// Builds the library of the package whose manifest this is (an absolute path), and returns it as a valid component.
 ///
 /// Cargo works in a directory of its own below `target`, so this may run inside a build script: a build script that
 /// waited for the lock of the cargo that waits for it would wait forever. What has not changed is not built again.
@@ -35,14 +35,18 @@ fn build_module(toolchain: &Toolchain, manifest: &Path, target: &Path) -> Result
         command.env_remove(name);
     }
     command
-        .args(["build", "--lib", "--target", TARGET, "--profile", PROFILE])
+        // Nothing but the module: for a library that is a Rust library too, cargo leaves link-time optimisation out.
+        .args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--profile", PROFILE])
         .args(["--message-format", "json-render-diagnostics"])
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
         .arg(target.join("wasm-component").join(toolchain.name()))
         .env("RUSTC", &toolchain.rustc)
-        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(toolchain, target)?)
+        .arg("--config")
+        .arg(remap(&path_names(toolchain, target)?)?)
+        // Cargo looks for `.cargo/config.toml` from here.
+        .current_dir(workspace())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     if let Some(linker) = &toolchain.build_std {
@@ -76,7 +80,7 @@ fn module_of(messages: &[u8], manifest: &Path) -> Result<PathBuf> {
             return Ok(module.to_owned());
         }
     }
-    bail!("{} makes no wasm module: its [lib] needs crate-type \"cdylib\"", manifest.display())
+    bail!("cargo built no wasm module from {}", manifest.display())
 }
 
 /// Is this a variable by which an outer cargo, clippy or rustdoc would steer the inner build? Those that say where
@@ -89,15 +93,16 @@ fn is_foreign(name: &str) -> bool {
     }
 }
 
-/// The compiler's flags, as cargo wants them in its variable. This variable takes the place of `.cargo/config.toml`'s
-/// `rustflags`, so those stand here again.
-fn rustflags(toolchain: &Toolchain, target: &Path) -> Result<String> {
-    let mut flags = vec!["-Ctarget-feature=+simd128".to_owned(), "-Cstrip=symbols".to_owned()];
-    for (from, to) in path_names(toolchain, target)? {
+/// Adds flags to those that `.cargo/config.toml` has for the target, so that they stand in one place. A variable such as
+/// `RUSTFLAGS` would take their place, and splits at spaces.
+fn remap(names: &[(PathBuf, String)]) -> Result<String> {
+    let mut flags = Vec::new();
+    for (from, to) in names {
         let from = from.to_str().with_context(|| format!("{} is not Unicode", from.display()))?;
-        flags.push(format!("--remap-path-prefix={from}={to}"));
+        // A JSON string is a TOML string too.
+        flags.push(Value::from(format!("--remap-path-prefix={from}={to}")).to_string());
     }
-    Ok(flags.join("\x1f"))
+    Ok(format!("target.{TARGET}.rustflags=[{}]", flags.join(",")))
 }
 
 /// What the component calls the directories of this machine. Panic messages hold the names of source files, and those
