@@ -15,8 +15,12 @@ const PREBUILT: &str = "MEMORY_PREFETCH_COMPONENT_WASM";
 
 fn main() {
     if let Err(error) = run() {
-        // What cargo shows of a failed build script begins with its whole output; this is the sentence that matters.
+        // Cargo shows this sentence by itself if the script ends well, and below all the script's output if not. The
+        // output matters only where a compiler had something to say.
         println!("cargo::error={error:#}");
+        if error.is::<component::NotBuilt>() {
+            std::process::exit(1);
+        }
     }
 }
 
@@ -39,8 +43,10 @@ fn run() -> Result<()> {
 }
 
 fn prebuilt(path: &Path) -> Result<Vec<u8>> {
+    // Cargo runs us in the package's folder; whoever set the variable thought of the workspace's.
+    let path = component::workspace().join(path);
     println!("cargo::rerun-if-changed={}", path.display());
-    let bytes = fs::read(path).with_context(|| format!("{PREBUILT} names {}, which can't be read", path.display()))?;
+    let bytes = fs::read(&path).with_context(|| format!("{PREBUILT} names {}, which can't be read", path.display()))?;
     component::interfaces(&bytes)
         .with_context(|| format!("{PREBUILT} names {}, which is no component", path.display()))?;
     Ok(bytes)

@@ -1,6 +1,7 @@
 //! From a package to a component: cargo builds the core module, `wit_component` wraps it, in process.
 
 use std::env;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,13 +60,21 @@ fn build_module(toolchain: &Toolchain, manifest: &Path, target: &Path) -> Result
             .env_remove("LD_LIBRARY_PATH");
     }
     let output = command.stdout(Stdio::piped()).spawn().context("cargo could not start")?.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "cargo could not build {} for {TARGET} (its messages stand above)",
-        manifest.display()
-    );
+    ensure!(output.status.success(), NotBuilt(manifest.to_owned()));
     module_of(&output.stdout, manifest)
 }
+
+/// Cargo could not build a package for the target. It has said why on standard error.
+#[derive(Debug)]
+pub struct NotBuilt(PathBuf);
+
+impl fmt::Display for NotBuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cargo could not build {} for {TARGET}: see its messages", self.0.display())
+    }
+}
+
+impl std::error::Error for NotBuilt {}
 
 /// The module among the artefacts that cargo lists, one JSON object a line.
 fn module_of(messages: &[u8], manifest: &Path) -> Result<PathBuf> {

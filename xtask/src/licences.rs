@@ -12,13 +12,9 @@ const ACCEPTED: &[&str] = &[
     "MIT",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
-    "CC0-1.0",
-    "ISC",
     "Unicode-3.0",
-    "Unlicense",
     "Zlib",
 ];
 

@@ -3,10 +3,11 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use xtask::component;
 use xtask::toolchain::{self, Route, Toolchain};
 
@@ -114,13 +115,9 @@ fn setup(forced: Option<Route>) -> Result<Setup> {
 fn demo(route: Option<Route>) -> Result<()> {
     let setup = setup(route)?;
     let component = build_component(&setup)?;
-    step("the host, in the dev profile", || {
-        run_command(&mut cargo(&component, &["build", "--package", "memory-prefetch"]))
-    })?;
+    let program = build_host(&component)?;
     println!("    the component inside: {}, built by route {}", kilobytes(component.bytes), setup.route);
-    step("memory-prefetch demo", || {
-        run_command(&mut cargo(&component, &["run", "--quiet", "--package", "memory-prefetch", "--", "demo"]))
-    })
+    step("memory-prefetch demo", || run_command(Command::new(&program).arg("demo")))
 }
 
 fn test(route: Option<Route>) -> Result<()> {
@@ -128,14 +125,8 @@ fn test(route: Option<Route>) -> Result<()> {
     check_component(&component)?;
     step("tests of all packages", || run_command(&mut cargo(&component, &["test", "--workspace"])))?;
     step("examples", || run_command(&mut cargo(&component, &["build", "--workspace", "--examples"])))?;
-    let scenarios = component::workspace().join("tests/scenarios");
-    if scenarios.exists() {
-        let program = ["run", "--quiet", "--package", "memory-prefetch", "--", "conformance", "tests/scenarios"];
-        step("conformance scenarios", || run_command(&mut cargo(&component, &program)))?;
-    } else {
-        println!("    no conformance scenarios: {} is missing", scenarios.display());
-    }
-    Ok(())
+    let program = build_host(&component)?;
+    step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))
 }
 
 fn lint(route: Option<Route>) -> Result<()> {
@@ -192,6 +183,21 @@ fn check_component(component: &Component) -> Result<()> {
         kilobytes(MAX_COMPONENT_BYTES)
     );
     Ok(())
+}
+
+/// Builds the program in the dev profile. It is then run by itself: `cargo run` would hand it the variables of the
+/// host's build script.
+fn build_host(component: &Component) -> Result<PathBuf> {
+    step("the host, in the dev profile", || {
+        let mut command = cargo(component, &["build", "--package", "memory-prefetch", "--bin", "memory-prefetch"]);
+        command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+        let output = command.current_dir(component::workspace()).output().context("cargo could not start")?;
+        // Cargo has said why.
+        ensure!(output.status.success(), "the host could not be built");
+        let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        let mut programs = messages.filter_map(|message: Value| Some(PathBuf::from(message["executable"].as_str()?)));
+        programs.next_back().context("cargo built no program")
+    })
 }
 
 /// Cargo in the workspace, with the component if it is not the one that the host's build script would build.
