@@ -23,7 +23,13 @@ fn key() -> SessionKey {
 }
 
 fn small_limits() -> Limits {
-    Limits { memory: 8 << 20, time: Duration::from_millis(300), host_calls: 1_000, ..Limits::default() }
+    Limits {
+        memory: 8 << 20,
+        time: Duration::from_millis(300),
+        host_calls: 1_000,
+        bytes_out: 2 << 20,
+        ..Limits::default()
+    }
 }
 
 fn guest() -> Prefetch<MemoryStore> {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::block::quoted;
 use crate::contract::Error;
 
-/// R2: the longest id, session id, agent type, call id or occasion, in bytes.
+/// R2: the longest memory id, harness name, agent type, call id or occasion, in bytes.
 pub const MAX_BYTES: usize = 256;
 
 /// R2: one id. One leading `#` is dropped. `malformed`: empty, too long, or with a control character in it.

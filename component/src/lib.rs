@@ -1,6 +1,6 @@
 //! The policy of memory-prefetch: which memories a child agent is handed, in what form, and for how long.
 //!
-//! This file only maps the exported functions to the modules that hold the rules (DESIGN section 4, cited as R1 to R42),
+//! This file only maps the exported functions to the modules that hold the rules (docs/rules.md, cited as R1 to R42),
 //! and the imported functions to the [`Imports`] trait, over which all rules are generic. So the same code runs in a
 //! WebAssembly component and, for tests and benches, natively.
 //!

@@ -8,7 +8,7 @@ use memory_prefetch::contract::*;
 use memory_prefetch::memory_store::MemoryStore;
 use memory_prefetch::operator::{NewSession, Operator};
 use memory_prefetch::store::{Memories, Rows, StoreFailure};
-use memory_prefetch::{Prefetch, Runtime};
+use memory_prefetch::{NOTICE, Prefetch, Runtime};
 
 /// The harness's own memory store. To read it, memory-prefetch needs three functions.
 struct Notes(Vec<(u64, &'static str)>);
@@ -86,7 +86,10 @@ fn first_prompt(prefetch: &mut Prefetch<MemoryStore>, child: &str, task: &str) -
     match prefetch.deliver(&key(child), "start", &Claim::ParentSession(hints)) {
         Ok(answer) => answer.block.map_or_else(|| task.to_owned(), |block| format!("{}\n{task}", block.text)),
         // Memory is a help, not a condition: the child starts without it and is told.
-        Err(error) => format!("[memory-prefetch] No memories were delivered: {error}\n\n{task}"),
+        Err(error) => {
+            eprintln!("child: {error}");
+            format!("{NOTICE}\n{task}")
+        }
     }
 }
 

@@ -394,6 +394,7 @@ impl<'a, B: Testbed> Run<'a, B> {
         }
         if let Some(expected) = step.get("expect") {
             let expected = self.filled(expected)?;
+            check_expectation(&expected)?;
             matches(&expected, &answer, "").map_err(|why| format!("{name}: {why}"))?;
         } else if answer.get("error").is_some() {
             return Err(format!("{name} failed and nothing was expected of it: {answer}"));
@@ -413,6 +414,7 @@ impl<'a, B: Testbed> Run<'a, B> {
         const ALL: u32 = 100_000;
         fields(&Value::Object(step.clone()), &["audit", "about", "expect"])?;
         let expected = self.filled(step.get("expect").ok_or("an audit step needs expect")?)?;
+        check_expectation(&expected)?;
         let mut rows = self.store()?.all_audit(ALL).map_err(|error| error.to_string())?;
         rows.reverse();
         let new: Vec<Value> = rows.iter().skip(self.audited).map(audit_json).collect();
@@ -456,6 +458,28 @@ impl<'a, B: Testbed> Run<'a, B> {
             ),
             other => other.clone(),
         })
+    }
+}
+
+/// Whether an expectation says something: a condition that is misspelt or has a wrong operand must not pass, also not
+/// inside `$not`.
+fn check_expectation(expected: &Value) -> Outcome<()> {
+    match expected {
+        Value::Object(object) => object.iter().try_for_each(|(name, operand)| {
+            let is_texts = operand.is_string()
+                || operand.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(Value::is_string));
+            match name.as_str() {
+                "$contains" | "$lacks" | "$starts-with" | "$once" if is_texts => Ok(()),
+                "$bytes" | "$at-most-bytes" | "$length" | "$at-most" | "$at-least" if operand.is_u64() => Ok(()),
+                "$not" | "$has" => check_expectation(operand),
+                name if name.starts_with('$') => {
+                    Err(format!("{name} is no condition, or has a wrong operand: {operand}"))
+                }
+                _ => check_expectation(operand),
+            }
+        }),
+        Value::Array(values) => values.iter().try_for_each(check_expectation),
+        _ => Ok(()),
     }
 }
 
@@ -643,6 +667,19 @@ mod tests {
         ] {
             assert!(matches(&expected, &actual, "").is_err(), "{expected}");
         }
+    }
+
+    #[test]
+    fn a_misspelt_condition_is_an_error_everywhere() {
+        for expected in [
+            json!({ "$contians": "x" }),
+            json!({ "a": [{ "$not": { "$contians": "x" } }] }),
+            json!({ "$has": { "$length": "3" } }),
+            json!({ "$lacks": [] }),
+        ] {
+            assert!(check_expectation(&expected).is_err(), "{expected}");
+        }
+        assert!(check_expectation(&json!({ "a": { "$not": { "$contains": ["x"], "$bytes": 1 } } })).is_ok());
     }
 
     #[test]

@@ -19,6 +19,11 @@ pub mod tokens;
 pub mod world;
 
 pub use memory_store::MemoryStore;
+/// What a child is told where the component could not run, or answered an error that the child is to know of
+/// (docs/hosts.md). Begins like every block.
+pub const NOTICE: &str = "[memory-prefetch] No memories were delivered: they could not be read. Go on without them, or ask the agent \
+     that delegated this task.\n";
+
 pub use runtime::{CallError, LoadError, Prefetch, Runtime};
 pub use sqlite_store::{SqliteOptions, SqliteStore};
 

@@ -41,7 +41,7 @@ them and no other:
 MEMORY_PREFETCH_COMPONENT_WASM=PATH makes the host contain a component that was built elsewhere.
 ";
 
-/// The bar for what every harness ships (DESIGN section 6).
+/// The bar for what every harness ships (docs/performance.md).
 const MAX_COMPONENT_BYTES: usize = 400 * 1024;
 
 /// All that a component may import begins with this: no WASI.

@@ -17,11 +17,11 @@ use super::values;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// The store, sqlite:PATH [default: a file in your data directory]
-    #[arg(long, global = true, value_name = "URL", env = "MEMORY_PREFETCH_STORE", hide_env = true, value_parser = values::store_url)]
+    /// The store, sqlite:PATH [default: memory-prefetch/store.sqlite in your data directory]
+    #[arg(long, global = true, value_name = "URL", env = "MEMORY_PREFETCH_STORE", hide_env_values = true, value_parser = values::store_url)]
     pub store: Option<PathBuf>,
     /// Run this policy component instead of the built-in one
-    #[arg(long, global = true, value_name = "PATH", env = "MEMORY_PREFETCH_COMPONENT", hide_env = true)]
+    #[arg(long, global = true, value_name = "PATH", env = "MEMORY_PREFETCH_COMPONENT", hide_env_values = true)]
     pub component: Option<PathBuf>,
     /// Run the component only if this is its SHA-256
     #[arg(long, global = true, value_name = "HEX", value_parser = values::sha256)]

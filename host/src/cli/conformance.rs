@@ -63,6 +63,10 @@ pub fn run(args: Args, app: &App) -> Result<(), Failure> {
     }
     match failed {
         0 => Ok(()),
-        n => Err(Failure::new(Exit::Component, "scenarios", format!("{n} scenarios failed"))),
+        n => Err(Failure::new(
+            Exit::Component,
+            "scenarios",
+            format!("{} failed", terminal::count(n as usize, "scenario", "scenarios")),
+        )),
     }
 }

@@ -112,7 +112,7 @@ pub fn estimate(args: Estimate, app: &App) -> Result<(), Failure> {
     let mut prefetch = app.prefetch()?;
     let (session, request) = request(args.what, app, &mut prefetch)?;
     let outcome = app.call(&mut prefetch, |prefetch| prefetch.estimate(&session, &request))?;
-    answer(app, &mut prefetch, &request, outcome, "Nothing was stored. The delegation would be:")
+    answer(app, &mut prefetch, &request, outcome, "")
 }
 
 fn request(what: What, app: &App, prefetch: &mut Prefetch<SqliteStore>) -> Result<(SessionKey, Request), Failure> {
@@ -193,7 +193,10 @@ fn answer(
         let receipt = receipt.map(ReceiptShape::from);
         return app.out.object(&Shape { delegation: &delegation, receipt, warnings });
     }
-    let mut text = format!("{heading}\n{}\n", visible_json(&line));
+    let mut text = match heading {
+        "" => "Nothing was stored. It would be:\n".to_owned(),
+        heading => format!("{heading}\n{}\n", visible_json(&line)),
+    };
     match &receipt {
         Some(receipt) => text += &format!("\n{}", receipt_text(receipt)),
         None => text += "\nNo memories go with it.\n",

@@ -73,6 +73,8 @@ Example:
         ids: Vec<String>,
     },
     /// Erase memories, also from every snapshot that holds them
+    ///
+    /// This version cannot do it yet: it says so, and exits with 5.
     #[command(after_help = "Example:\n  memory-prefetch memory forget 55")]
     Forget {
         /// The memories

@@ -10,7 +10,7 @@ use super::values;
 
 /// Search memories as a session may: its own, or those of an agent that a link opens
 ///
-/// Any text is a query; it has no operators.
+/// Any text is a query; it has no operators. This version cannot do it yet: it says so, and exits with 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  memory-prefetch recall --session lead --limit 5 'login form'")]
 pub struct Args {

@@ -70,6 +70,8 @@ pub enum Verb {
     #[command(after_help = "Example:\n  memory-prefetch session list")]
     List,
     /// Say that a session will not run again: what it was given need not be kept for it
+    ///
+    /// This version cannot do it yet: it says so, and exits with 5.
     #[command(after_help = "Example:\n  memory-prefetch session end pi/7f3a")]
     End {
         /// S, or HARNESS/S

@@ -7,6 +7,8 @@ use super::failure::Failure;
 use super::terminal::{count, name};
 
 /// Say which of these memories may be evicted: no living snapshot holds them
+///
+/// This version cannot do it yet: it says so, and exits with 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  memory-prefetch evictable 11 55")]
 pub struct Evictable {
@@ -17,7 +19,7 @@ pub struct Evictable {
 
 /// Delete snapshots and delegations that nobody can get any more
 ///
-/// In small batches, each a transaction of its own, so that nobody waits for long.
+/// In small batches, each a transaction of its own, so that nobody waits for long. This version cannot do it yet: it says so, and exits with 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  memory-prefetch sweep")]
 pub struct Sweep {
