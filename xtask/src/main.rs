@@ -124,7 +124,8 @@ fn test(route: Option<Route>) -> Result<()> {
     let component = build_component(&setup(route)?)?;
     check_component(&component)?;
     step("tests of all packages", || run_command(&mut cargo(&component, &["test", "--workspace"])))?;
-    step("examples", || run_command(&mut cargo(&component, &["build", "--workspace", "--examples"])))?;
+    let embed = ["run", "--quiet", "--package", "memory-prefetch", "--example", "embed"];
+    step("example", || run_command(&mut cargo(&component, &embed)))?;
     let program = build_host(&component)?;
     step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))
 }
