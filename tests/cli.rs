@@ -293,7 +293,12 @@ fn json_has_exactly_these_shapes() {
          \"unavailable\":[\"99\"],\"omitted\":[]}\n"
     );
     // No ids, and memory off: no `memory`, no receipt, and nothing fails.
-    assert_eq!(delegate(&[]), "0 {\"delegation\":{\"task\":\"T\"},\"receipt\":null,\"warnings\":[]}\n");
+    assert_eq!(
+        delegate(&[]),
+        "0 {\"delegation\":{\"task\":\"T\"},\"receipt\":null,\"warnings\":[\"1 earlier delegation(s) of this session have the \
+         same task text and other memories: a child that is recognised by its text alone will get none of them. Pass on \
+         the snapshot ref, or use another text.\"]}\n"
+    );
     assert_eq!(
         json(&["deliver", "--session", "child", "--parent", "lead", "--occasion", "2"]),
         "0 {\"outcome\":\"nothing\",\"snapshot_ref\":null,\"text\":null,\"page\":null,\"pages\":null,\"replayed\":false,\"items\":[],\
@@ -448,9 +453,8 @@ fn outcomes_that_give_a_notice_end_with_3() {
     assert_eq!(deliver("child", "a", "taken").code, Some(0));
     assert_eq!(
         deliver("child-2", "a", "taken").whole(),
-        "exit 3\n--\n[memory-prefetch] No memories were delivered: what was handed over with this task has been delivered to \
-         another agent already.\n--\nerror: not delivered, and the child is told why: the delegation that fits was claimed \
-         by another child\nhint: `delegate --children N` lets several children claim one\n"
+        "exit 3\n--\n[memory-prefetch] No memories were delivered: what was handed over with this task has been taken \
+         already.\n--\nerror: not delivered, and the child is told why: the delegation that fits has been taken already\nhint: `delegate --children N` lets several children claim one\n"
     );
     let revoked = place.delegate("revoked", "11", &[]);
     place.ok(&["revoke", "--session", "lead", &revoked]);

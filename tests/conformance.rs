@@ -27,3 +27,20 @@ fn on_sqlite() {
 fn in_memory() {
     all_pass(Backend::Memory);
 }
+
+/// Each rule and field case that is built has scenarios. F23 and F27 to F29 are about processes and components, which a
+/// scenario cannot express: `sqlite_files.rs` and `host.rs` have them.
+#[test]
+fn every_rule_has_scenarios() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios");
+    let mut covered = std::collections::BTreeSet::new();
+    for file in memory_prefetch::conformance::files(&[folder]).unwrap() {
+        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        covered.extend(value["rules"].as_array().unwrap().iter().map(|rule| rule.as_str().unwrap().to_owned()));
+    }
+    // Later: R12 (links in recall), R19 (pinning), R40 to R42 (recall); F1, F19, F22, F24, F25.
+    let rules = (1..=39).filter(|rule| ![12, 19].contains(rule)).map(|rule| format!("R{rule}"));
+    let cases = (2..=21).filter(|case| *case != 19).chain([26]).map(|case| format!("F{case}"));
+    let missing: Vec<String> = rules.chain(cases).filter(|name| !covered.contains(name)).collect();
+    assert!(missing.is_empty(), "without a scenario: {missing:?}");
+}

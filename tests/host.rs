@@ -86,7 +86,8 @@ fn a_guest_cannot_hang_crash_or_exhaust_the_host() {
     let stopped =
         |why| move |error: &CallError| matches!(error, CallError::Stopped { why: found, .. } if *found == why);
     let trapped = |error: &CallError| matches!(error, CallError::Trapped { .. });
-    let cases: [(&str, &dyn Fn(&CallError) -> bool); 11] = [
+    type Expected<'a> = &'a dyn Fn(&CallError) -> bool;
+    let cases: [(&str, Expected); 11] = [
         ("loop", &stopped(Stopped::OutOfTime)),
         ("flood", &stopped(Stopped::TooManyHostCalls)),
         ("log", &stopped(Stopped::TooManyHostCalls)),

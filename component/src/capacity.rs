@@ -136,30 +136,26 @@ fn trim<I: Imports>(
     content: &Content,
     rank: impl Fn(usize) -> u64,
 ) -> Option<(Vec<Draft>, Vec<usize>)> {
-    let all = 0..content.rows.len();
-    let mut omitted: Vec<usize> = Vec::new();
-    for index in all.clone() {
-        let others: Vec<usize> = all.clone().filter(|other| *other != index).collect();
-        let alone = one_page(head, content, &others);
-        if !limit.fits(imports, &alone.text) {
-            omitted.push(index);
+    let count = content.rows.len();
+    let mut hopeless: Vec<usize> = Vec::new();
+    for (index, (row, body)) in content.rows.iter().zip(content.bodies).enumerate() {
+        let tail = Tail { unavailable: content.unavailable, ..Tail::default() };
+        let (text, _) = block::page(head, &[Part { row, text: body, part: None }], &tail);
+        if !limit.fits(imports, &text) {
+            hopeless.push(index);
         }
     }
-    if !omitted.is_empty() && omitted.len() < content.rows.len() {
-        let draft = one_page(head, content, &omitted);
-        if limit.fits(imports, &draft.text) {
-            return Some((vec![draft], omitted));
+    while hopeless.len() < count {
+        let mut omitted = hopeless.clone();
+        while let Some(lowest) = lowest(count, &omitted, &rank) {
+            let draft = one_page(head, content, &omitted);
+            if limit.fits(imports, &draft.text) {
+                return Some((vec![draft], omitted));
+            }
+            omitted.push(lowest);
         }
-    }
-    while let Some(lowest) = lowest(content.rows.len(), &omitted, &rank) {
-        omitted.push(lowest);
-        if omitted.len() == content.rows.len() {
-            return None;
-        }
-        let draft = one_page(head, content, &omitted);
-        if limit.fits(imports, &draft.text) {
-            return Some((vec![draft], omitted));
-        }
+        // The names of the others were too much for the last one: it is given up for them.
+        hopeless.extend(omitted.last());
     }
     None
 }
@@ -198,5 +194,51 @@ mod tests {
         assert_eq!(window(219_376).amount, 0);
         assert_eq!(window(219_377).amount, 0);
         assert_eq!(window(u32::MAX).amount, 0);
+    }
+
+    mod trimming {
+        use super::*;
+        use crate::fake::{Fake, memory};
+
+        const HEAD: Head = Head { snapshot_ref: Some("snap_1"), at: 0, fence: "271828182845", page: 1, pages: 1 };
+
+        /// What is kept of bodies of these sizes, with these priorities, in a budget of bytes.
+        fn kept(sizes: &[(usize, u32)], amount: u32) -> Option<Vec<usize>> {
+            let mut rows = Vec::new();
+            let mut bodies = Vec::new();
+            for (index, (bytes, priority)) in sizes.iter().enumerate() {
+                let body = "x".repeat(*bytes);
+                let mut row = memory(&index.to_string(), &body);
+                row.priority = *priority;
+                rows.push(row);
+                bodies.push(body);
+            }
+            let limit = Limit { unit: Unit::Bytes, amount, model: None };
+            let content = Content { rows: &rows, bodies: &bodies, unavailable: &[], priorities: &[] };
+            match fit(&mut Fake::default(), &limit, Overflow::TrimPriority, &HEAD, &content) {
+                Fitted::TooLarge(_) => None,
+                Fitted::Pages(pages, omitted) => {
+                    assert!(pages.len() == 1 && pages[0].text.len() <= amount as usize);
+                    Some((0..sizes.len()).filter(|index| !omitted.contains(index)).collect())
+                }
+            }
+        }
+
+        #[test]
+        fn the_lowest_goes_first_and_the_last_named_among_equals() {
+            assert_eq!(kept(&[(300, 5), (300, 1), (300, 5)], 1_250), Some(vec![0, 2]));
+            assert_eq!(kept(&[(300, 5), (300, 5), (300, 5)], 1_250), Some(vec![0, 1]));
+            assert_eq!(kept(&[(300, 5), (300, 5), (300, 5)], 10_000), Some(vec![0, 1, 2]));
+        }
+
+        #[test]
+        fn what_cannot_fit_takes_nothing_with_it() {
+            assert_eq!(kept(&[(9_000, 9), (300, 1), (300, 1)], 1_300), Some(vec![1, 2]));
+            assert_eq!(kept(&[(9_000, 9), (9_000, 1)], 1_300), None);
+            // It fits alone, but not beside the name of what is left out.
+            let alone = 600;
+            let amount = (300..1_200).find(|amount| kept(&[(alone, 9)], *amount).is_some()).unwrap();
+            assert_eq!(kept(&[(alone, 9), (10, 1)], amount), Some(vec![1]));
+        }
     }
 }

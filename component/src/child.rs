@@ -130,19 +130,19 @@ fn find<I: Imports>(
     let seeker = |revoked| Seeker { has: &has, holds: &holds, revoked, now };
     match claim {
         Claim::SnapshotRef(name) => {
-            let Some(frozen) = snapshot::lookup(imports, name, Selection::All)? else {
+            let Some(Frozen { snapshot, .. }) = snapshot::lookup(imports, name, Selection::None)? else {
                 return Err(audit::unavailable(imports, "deliver", name));
             };
-            if frozen.snapshot.owner == me.key {
-                return own_snapshot(imports, me, frozen, now);
+            if snapshot.owner == me.key {
+                return own_snapshot(imports, me, name, now);
             }
             // R15: the owner's direct children, and nobody else.
-            let Some(owner) = parent.filter(|parent| parent.key == frozen.snapshot.owner) else {
+            let Some(owner) = parent.filter(|parent| parent.key == snapshot.owner) else {
                 return Err(audit::unavailable(imports, "deliver", name));
             };
             let filter = OfferFilter { snapshot_ref: Some(name.clone()), ..hand_over::all_of(&owner.key) };
             let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
-            let standing = snapshot::standing(&frozen.snapshot, now);
+            let standing = snapshot::standing(&snapshot, now);
             if offers.is_empty() && standing != Standing::Ready {
                 return Ok(say(gone(standing), None).about(name));
             }
@@ -225,19 +225,25 @@ fn revoked<I: Imports>(imports: &mut I, offers: &[Offer]) -> Result<Vec<String>,
 }
 
 /// R15: the owner reads its own snapshot; no place is taken.
-fn own_snapshot<I: Imports>(imports: &mut I, me: &Session, frozen: Frozen, now: Instant) -> Result<Finding, Error> {
-    let name = frozen.snapshot.snapshot_ref.clone();
+fn own_snapshot<I: Imports>(imports: &mut I, me: &Session, name: &str, now: Instant) -> Result<Finding, Error> {
     if !memory_on(me) {
-        return Ok(say(DeliveryOutcome::MemoryOff, None).about(&name));
+        return Ok(say(DeliveryOutcome::MemoryOff, None).about(name));
     }
-    match snapshot::standing(&frozen.snapshot, now) {
-        Standing::Ready => {
-            let size = sound(imports, &frozen)?;
-            let text = Text::Stored(Box::new(frozen), size);
-            Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text })
-        }
-        other => Ok(say(gone(other), None).about(&name)),
+    Ok(stored(imports, name, now)?.about(name))
+}
+
+/// A snapshot that is to be delivered, with its standing and all its pages verified (R20).
+fn stored<I: Imports>(imports: &mut I, name: &str, now: Instant) -> Result<Finding, Error> {
+    let Some(frozen) = snapshot::lookup(imports, name, Selection::All)? else {
+        return Err(damaged(&format!("the snapshot {name} is lost, and what names it is not")));
+    };
+    let standing = snapshot::standing(&frozen.snapshot, now);
+    if standing != Standing::Ready {
+        return Ok(say(gone(standing), None));
     }
+    let size = sound(imports, &frozen)?;
+    let text = Text::Stored(Box::new(frozen), size);
+    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: None, text })
 }
 
 /// What is said of a snapshot that is not to be had.
@@ -347,23 +353,16 @@ fn take<I: Imports>(
         return Ok(Finding { offer: Some(offer), ..finding });
     }
 
-    let name = offer.hand_over.snapshot_ref.clone().unwrap_or_default();
-    let Some(frozen) = snapshot::lookup(imports, &name, Selection::All)? else {
-        return Err(damaged(&format!("{} has lost its snapshot", offer.hand_over.id)));
-    };
-    let standing = snapshot::standing(&frozen.snapshot, imports.now());
-    if standing != Standing::Ready {
-        return Ok(say(gone(standing), None));
-    }
-    let size = sound(imports, &frozen)?;
+    let now = imports.now();
+    let finding = stored(imports, offer.hand_over.snapshot_ref.as_deref().unwrap_or_default(), now)?;
+    let Text::Stored(frozen, size) = &finding.text else { return Ok(finding) };
     if let Some(capacity) = &state.capacity {
         let items = snapshot::state(&frozen.snapshot)?.items;
-        if let Some(refusal) = beside(&Limit::of(capacity), &sizes(given, None)?, size, &items) {
+        if let Some(refusal) = beside(&Limit::of(capacity), &sizes(given, None)?, *size, &items) {
             return Ok(say(DeliveryOutcome::Refused(refusal), Some(offer)));
         }
     }
-    let text = Text::Stored(Box::new(frozen), size);
-    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: Some(offer), text })
+    Ok(Finding { offer: Some(offer), ..finding })
 }
 
 /// R20: why this child may have nothing of this owner's, at all.

@@ -74,15 +74,17 @@ pub struct Composed {
     pub reasons: Vec<(String, Hidden)>,
 }
 
-/// Resolve, measure, fit and render. `owner` is whose visibility counts. `Err` inside: the refusal, with the reasons for
-/// the audit.
+/// A refusal, and why ids are unavailable, for the audit.
+pub type Refused = (Refusal, Vec<(String, Hidden)>);
+
+/// Resolve, measure, fit and render. `owner` is whose visibility counts. `Err` inside: the policy refuses.
 pub fn compose<I: Imports>(
     imports: &mut I,
     owner: &Session,
     order: &Order,
     snapshot_ref: Option<&str>,
     settings: &Settings,
-) -> Result<Result<Composed, (Refusal, Vec<(String, Hidden)>)>, Error> {
+) -> Result<Result<Composed, Refused>, Error> {
     let limit = Limit::of(&order.capacity);
     let resolved = match resolve(imports, owner, &order.ids, settings)? {
         Resolution::Done(resolved) => resolved,

@@ -40,7 +40,7 @@ pub fn call<S: Store + 'static>(
         let path = format!("agent-memory:prefetch/{interface}@{CONTRACT}");
         let index = run.instance.get_export_index(&mut run.wasm, None, &path);
         let index = index.and_then(|index| run.instance.get_export_index(&mut run.wasm, Some(&index), function));
-        let func = index.and_then(|index| run.instance.get_func(&mut run.wasm, &index));
+        let func = index.and_then(|index| run.instance.get_func(&mut run.wasm, index));
         let Some(func) = func else { return Ok(Ok(Err(format!("the component has no {name}")))) };
         let ty = func.ty(&run.wasm);
         let mut params = Vec::new();

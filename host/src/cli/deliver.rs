@@ -234,7 +234,7 @@ fn refused(outcome: &DeliveryOutcome) -> Option<Failure> {
         DeliveryOutcome::Ambiguous(n) => failure(&format!("{n} delegations with different memories fit"))
             .details(json!({ "fit": n }))
             .hint("claim by --ref or --ids, or give the child's --task"),
-        DeliveryOutcome::Taken => failure("the delegation that fits was claimed by another child")
+        DeliveryOutcome::Taken => failure("the delegation that fits has been taken already")
             .hint("`delegate --children N` lets several children claim one"),
         DeliveryOutcome::Expired => {
             failure("the delegation that fits is too old").hint("delegate again, with a longer --ttl")
