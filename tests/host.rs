@@ -87,10 +87,12 @@ fn a_guest_cannot_hang_crash_or_exhaust_the_host() {
         |why| move |error: &CallError| matches!(error, CallError::Stopped { why: found, .. } if *found == why);
     let trapped = |error: &CallError| matches!(error, CallError::Trapped { .. });
     type Expected<'a> = &'a dyn Fn(&CallError) -> bool;
-    let cases: [(&str, Expected); 11] = [
+    let cases: [(&str, Expected); 13] = [
         ("loop", &stopped(Stopped::OutOfTime)),
         ("flood", &stopped(Stopped::TooManyHostCalls)),
         ("log", &stopped(Stopped::TooManyHostCalls)),
+        ("audit", &stopped(Stopped::TooMuch)),
+        ("hash", &stopped(Stopped::TooMuch)),
         ("remove", &stopped(Stopped::ForbiddenImport)),
         ("count", &stopped(Stopped::ForbiddenImport)),
         ("random", &stopped(Stopped::BadArgument)),

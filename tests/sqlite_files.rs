@@ -551,6 +551,7 @@ fn reads_never_write() {
         within: None,
         agent_type: None,
         open_only: false,
+        with_task: true,
     };
     store.memories(&texts(&["11"]), 99).unwrap();
     store.sessions(std::slice::from_ref(&key)).unwrap();
@@ -943,7 +944,7 @@ fn one_call_is_found_among_many() {
     {
         let params = named_params! {
             ":parent_harness": "local", ":parent_session": "parent", ":call_id": call_id, ":snapshot_ref": snapshot_ref,
-            ":ids_key": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false,
+            ":ids_key": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false, ":with_task": true,
             ":limit": 1_000,
         };
         assert_eq!(find.query_map(params, |_| Ok(())).unwrap().count(), count);

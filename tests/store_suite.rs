@@ -119,6 +119,7 @@ fn all_of_parent() -> OfferFilter {
         within: None,
         agent_type: None,
         open_only: false,
+        with_task: true,
     }
 }
 
@@ -634,7 +635,7 @@ fn hand_overs_keep_every_field(store: AnyStore) {
         store.insert_hand_over(&full)
     });
     let found = store.find_hand_overs(&all_of_parent(), 9).unwrap();
-    assert_eq!(found, [Offer { hand_over: full, taken: 0 }]);
+    assert_eq!(found, [Offer { hand_over: full, taken: 0, next_place: 0 }]);
 }
 
 /// R26.

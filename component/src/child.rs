@@ -92,10 +92,14 @@ pub fn replay<I: Imports>(imports: &mut I, child: &SessionKey) -> Result<Vec<Blo
     Ok(blocks)
 }
 
-/// `child.page`.
+/// `child.page`. R13: a page that was not given yet is not given while memory is off for the child.
 pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str, number: u32) -> Result<Block, Error> {
     session::check(child)?;
     snapshot::check_ref(snapshot_ref)?;
+    let me = session::lookup(imports, child)?;
+    if !me.is_some_and(|me| memory_on(&me)) {
+        return Err(Error::Unavailable(vec![snapshot_ref.to_owned()]));
+    }
     let mut rows = imports.replay(child, Some(snapshot_ref), number)?;
     if let Some(row) = rows.pop() {
         if row.revoked_at.is_some() {
@@ -171,13 +175,19 @@ fn find<I: Imports>(
             let task = hints.task.as_deref().filter(|task| !task.is_empty());
             let mut filter = hand_over::all_of(&parent.key);
             match task {
-                Some(task) => filter.within = Some(task.to_owned()),
+                Some(task) => {
+                    filter.within = Some(task.to_owned());
+                    filter.with_task = true;
+                }
                 None => {
                     filter.agent_type = hints.agent_type.clone();
                     filter.open_only = true;
                 }
             }
-            let offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+            let mut offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+            if task.is_none() {
+                offers.extend(held(imports, &parent.key, given, &holds)?);
+            }
             let revoked = revoked(imports, &offers)?;
             let seeker = seeker(&revoked);
             let matched = match task {
@@ -187,6 +197,28 @@ fn find<I: Imports>(
             from_match(imports, me, parent, matched, given, settings)
         }
     }
+}
+
+/// The hand-overs of which a child holds the last place, which a search for open ones does not find.
+fn held<I: Imports>(
+    imports: &mut I,
+    parent: &SessionKey,
+    given: &[Given],
+    holds: &[String],
+) -> Result<Vec<Offer>, Error> {
+    let mut found: Vec<Offer> = Vec::new();
+    for row in given.iter().filter_map(|given| given.hand_over.as_ref()).filter(|row| holds.contains(&row.id)) {
+        let filter = OfferFilter {
+            snapshot_ref: row.snapshot_ref.clone(),
+            ids_key: row.ids_key.clone(),
+            ..hand_over::all_of(parent)
+        };
+        let mut offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+        offers.retain(|offer| offer.hand_over.id == row.id && offer.taken >= offer.hand_over.children);
+        offers.retain(|offer| !found.iter().any(|other| other.hand_over.id == offer.hand_over.id));
+        found.extend(offers);
+    }
+    Ok(found)
 }
 
 /// Which hand-overs a child has places of.
@@ -495,7 +527,7 @@ fn store<I: Imports>(
         occasion: occasion.to_owned(),
         snapshot_ref: snapshot_ref.clone(),
         hand_over: offer.as_ref().map(|offer| offer.hand_over.id.clone()),
-        place: offer.as_ref().map_or(0, |offer| offer.taken),
+        place: offer.as_ref().map_or(0, |offer| offer.next_place),
         at: now,
         keep_until: later(now, settings.replay),
         state: to_json(&State { outcome: outcome.clone(), size, own }),

@@ -9,7 +9,8 @@ use crate::session::damaged;
 use crate::snapshot::Order;
 use crate::state::{cases, fields, from_json, to_json};
 
-/// The most hand-overs of one parent that are looked at: the youngest.
+/// The most hand-overs that one search looks at: the youngest that fit. Where there are more, the one that was meant may
+/// be among those that were not looked at, so that none is taken ([`Match::Ambiguous`]).
 pub const LIMIT: u32 = 1_000;
 
 /// R14: what a delegation hands over.
@@ -88,6 +89,7 @@ pub fn all_of(parent: &SessionKey) -> OfferFilter {
         within: None,
         agent_type: None,
         open_only: false,
+        with_task: false,
     }
 }
 
@@ -148,6 +150,9 @@ impl Seeker<'_> {
 /// Same task, different memories: which one is this child's cannot be told, also where one of them is taken. (Its child
 /// may have come back as another session, for instance.)
 pub fn by_task(offers: Vec<Offer>, text: &str, agent_type: Option<&str>, seeker: &Seeker) -> Result<Match, Error> {
+    if offers.len() >= LIMIT as usize {
+        return Ok(Match::Ambiguous(LIMIT));
+    }
     let of_text = |offer: &Offer| !offer.hand_over.task.is_empty() && text.contains(&offer.hand_over.task);
     let lengths = offers.iter().filter(|offer| of_text(offer)).map(|offer| offer.hand_over.task.len());
     let Some(longest) = lengths.max() else { return Ok(Match::Nothing) };
@@ -169,6 +174,9 @@ pub fn by_task(offers: Vec<Offer>, text: &str, agent_type: Option<&str>, seeker:
 /// R22, R23: by the equal list of ids. Those that are taken have their children, and one that was refused has no field
 /// that a child could know its ids from, unless there is no other; of the rest, all must give the same.
 pub fn by_ids(mut offers: Vec<Offer>, seeker: &Seeker) -> Result<Match, Error> {
+    if offers.len() >= LIMIT as usize {
+        return Ok(Match::Ambiguous(LIMIT));
+    }
     let mut handed_over = Vec::new();
     for offer in &offers {
         if !matches!(state(&offer.hand_over)?.kind, Kind::Refused(_)) {
@@ -198,7 +206,10 @@ pub fn by_ids(mut offers: Vec<Offer>, seeker: &Seeker) -> Result<Match, Error> {
 
 /// R23: without a text, where the harness registers every delegation: the only one that waits.
 pub fn only_one(mut offers: Vec<Offer>, registers_all: bool, seeker: &Seeker) -> Match {
-    offers.retain(is_open);
+    if offers.len() >= LIMIT as usize {
+        return Match::Ambiguous(LIMIT);
+    }
+    offers.retain(|offer| seeker.is_open(offer));
     let waiting = offers.iter().filter(|offer| seeker.is_waiting(offer)).count() as u32;
     match (waiting, offers.len()) {
         (1, _) if registers_all => {

@@ -4,6 +4,7 @@
 //! serde_json's own `Value`, or derived readers, would bring printing of fractions and maps along: a sixth of the
 //! component.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -93,8 +94,9 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut fields: Vec<(String, Json)> = Vec::new();
+        let mut seen = BTreeSet::new();
         while let Some((key, value)) = map.next_entry::<String, Json>()? {
-            if fields.iter().any(|(other, _)| *other == key) {
+            if !seen.insert(key.clone()) {
                 return Err(A::Error::custom(format_args!("the key {} stands there twice", crate::ids::shown(&key))));
             }
             fields.push((key, value));

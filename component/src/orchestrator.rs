@@ -7,7 +7,7 @@ use crate::contract::*;
 use crate::hand_over::{self, Kind};
 use crate::session::{memory_on, together};
 use crate::settings::{self, Settings, later};
-use crate::snapshot::{self, Composed, Order, Standing, compose};
+use crate::snapshot::{self, Composed, Order, Standing, State, compose};
 use crate::state::to_json;
 use crate::visibility::Hidden;
 use crate::{Imports, audit, ids, session};
@@ -179,7 +179,8 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
         return Ok(plan);
     }
     let handed_over = |imports: &mut I, plan: &Plan, memory, receipt| -> Result<DelegationOutcome, Error> {
-        let filter = OfferFilter { within: Some(request.task.clone()), ..hand_over::all_of(&caller.key) };
+        let within = Some(request.task.clone());
+        let filter = OfferFilter { within, with_task: true, ..hand_over::all_of(&caller.key) };
         let twins = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
         let warnings = hand_over::warn_of_twins(&twins, &request.task, &plan.content)?;
         Ok(DelegationOutcome::HandedOver(Delegated { memory, receipt, warnings: warnings.into_iter().collect() }))
@@ -213,7 +214,7 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
                 return Ok(refuse(plan, Refusal::OverCapacity(shortfall)));
             }
             plan.kind = Kind::Frozen;
-            plan.content = content(&state.items);
+            plan.content = content(&state);
             plan.snapshot_ref = Some(snapshot_ref.clone());
             // The snapshot's own time is not prolonged by handing it over again.
             plan.expires_at = plan.expires_at.min(frozen.snapshot.expires_at);
@@ -256,13 +257,13 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
             let carried = MemoryField::PrefetchIds(named.clone());
             let field = match &snapshot_ref {
                 None => {
+                    plan.content = format!("live {}", to_json(&order));
                     plan.kind = Kind::Live(order);
-                    plan.content = format!("live {}", hand_over::ids_key(&named.ids));
                     carried
                 }
                 Some(name) => {
                     plan.kind = Kind::Frozen;
-                    plan.content = content(&composed.state.items);
+                    plan.content = content(&composed.state);
                     plan.snapshot_ref = Some(name.clone());
                     let frozen = composed.freeze(name, &caller.key, plan.expires_at);
                     plan.frozen = Some((frozen, composed));
@@ -356,10 +357,12 @@ fn project_of(caller: &Session) -> Option<&str> {
     caller.project.as_ref().map(|project| project.id.as_str())
 }
 
-/// Equal for equal items (R23): a fingerprint of ids and versions, from which no version can be read back.
-fn content(items: &[Item]) -> String {
-    let names: Vec<_> = items.iter().map(|item| (&item.id, &item.version)).collect();
-    format!("frozen {:032x}", xxh3_128(to_json(&names).as_bytes()))
+/// Equal for equal items on equal pages (R23): a fingerprint of ids, versions and sizes, from which no version can be
+/// read back.
+fn content(state: &State) -> String {
+    let names: Vec<_> = state.items.iter().map(|item| (&item.id, &item.version)).collect();
+    let sizes: Vec<u32> = state.page_sizes.iter().map(|size| size.bytes).collect();
+    format!("frozen {:032x}", xxh3_128(to_json(&(names, sizes)).as_bytes()))
 }
 
 fn digest(request: &Request) -> String {

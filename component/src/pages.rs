@@ -53,7 +53,9 @@ fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Con
             let text = trial(head, content, first, &pieces);
             limit.fits(imports, &text)
         };
-        if fits(&page, body.len()) {
+        // What is longer than a page can be is not rendered to find that out: that would be quadratic.
+        let may_fit = body.len() - start <= window(limit.amount);
+        if may_fit && fits(&page, body.len()) {
             page.push(Piece { row, start, end: body.len() });
             (row, start) = (row + 1, 0);
             continue;
@@ -78,9 +80,7 @@ fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Con
 /// The largest offset at which `text` may be cut so that what is before it fits: after a grapheme cluster, or, where the
 /// first one is too large, after a character. `None`: not even one character fits.
 fn cut(text: &str, limit: u32, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
-    // A token is rarely longer than this; a page that could have held more is still a right page.
-    const BYTES_PER_UNIT: usize = 12;
-    let window = (limit as usize).saturating_mul(BYTES_PER_UNIT).max(4);
+    let window = window(limit);
     let ends = |starts: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
         starts.skip(1).chain([text.len()]).take_while(|end| *end <= window).collect()
     };
@@ -93,6 +93,13 @@ fn cut(text: &str, limit: u32, mut fits: impl FnMut(usize) -> bool) -> Option<us
         best = last_fitting(&characters, &mut fits);
     }
     best
+}
+
+/// The most bytes of one memory that are tried on a page of this limit, in bytes or tokens. A token is rarely longer; a
+/// page that could have held more is still a right page.
+fn window(limit: u32) -> usize {
+    const BYTES_PER_UNIT: usize = 12;
+    (limit as usize).saturating_mul(BYTES_PER_UNIT).max(4)
 }
 
 /// The last of these ascending offsets that fits, by halving: a longer text takes at least as much.

@@ -1,6 +1,7 @@
 -- snapshots.find-hand-overs. :parent_harness and :parent_session, a session key; :call_id, :snapshot_ref, :ids_key,
--- :within, :agent_type, texts or NULL; :open_only, 0 or 1; :limit. The columns of a hand-over and how many places are
--- taken, youngest first: turn the list round. Texts are compared as bytes, so that a NUL in one is like any other.
+-- :within, :agent_type, texts or NULL; :open_only and :with_task, 0 or 1; :limit. The columns of a hand-over, how many
+-- children have taken it and how many deliveries name it, youngest first: turn the list round. Texts are compared as
+-- bytes, so that a NUL in one is like any other.
 WITH parent (harness, session) AS MATERIALIZED (
   SELECT coalesce((SELECT canonical_harness FROM session_aliases
                     WHERE harness = :parent_harness AND session = :parent_session), :parent_harness),
@@ -8,8 +9,10 @@ WITH parent (harness, session) AS MATERIALIZED (
                     WHERE harness = :parent_harness AND session = :parent_session), :parent_session)
 )
 SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type, s.snapshot_ref, h.ids_key, h.children,
-       h.created_at, h.expires_at, h.keep_until, h.task_head, h.task, h.state,
-       (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) AS taken
+       h.created_at, h.expires_at, h.keep_until, h.task_head, iif(:with_task, h.task, '') AS task, h.state,
+       (SELECT count(DISTINCT d.child_harness || char(0) || d.child_session) FROM deliveries AS d
+         WHERE d.hand_over = h.id) AS taken,
+       (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) AS next_place
   FROM hand_overs AS h
   LEFT JOIN snapshots AS s ON s.id = h.snapshot
  WHERE h.id IN (
@@ -33,6 +36,7 @@ SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type,
    AND (:ids_key IS NULL OR h.ids_key = :ids_key)
    AND (:agent_type IS NULL OR h.agent_type IS NULL OR h.agent_type = :agent_type)
    AND (:within IS NULL OR instr(CAST(:within AS BLOB), CAST(h.task_head AS BLOB)) > 0)
-   AND (NOT :open_only OR (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) < h.children)
+   AND (NOT :open_only OR (SELECT count(DISTINCT d.child_harness || char(0) || d.child_session) FROM deliveries AS d
+                            WHERE d.hand_over = h.id) < h.children)
  ORDER BY h.id DESC
  LIMIT :limit;

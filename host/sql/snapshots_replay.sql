@@ -1,8 +1,9 @@
 -- snapshots.replay. :child_harness and :child_session, a session key; :snapshot_ref, text or NULL; :page, from 1. One row
 -- per text, in the order in which it was delivered, with a ref at most one: snapshot_ref (NULL: a notice), revoked_at,
--- number of pages, checksum, text. Every table by an index, nothing sorted: every replay waits for this.
+-- number of pages, checksum, text, notice: the one that is not NULL (a coalesce would copy it). Every table by an
+-- index, nothing sorted: every replay waits for this.
 SELECT s.snapshot_ref, s.revoked_at, coalesce(s.pages, 1) AS pages, coalesce(p.checksum, d.checksum) AS checksum,
-       coalesce(p.text, d.notice) AS text
+       p.text, d.notice
   FROM deliveries AS d
   LEFT JOIN snapshots AS s ON s.id = d.snapshot AND d.notice IS NULL
   LEFT JOIN pages AS p ON p.snapshot = s.id AND p.number = :page

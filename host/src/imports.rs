@@ -1,6 +1,7 @@
 //! The component's imports, answered from a [`Store`]: checks who calls and how much, and passes on. No policy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contract::*;
 use crate::environment::{Clock, TokenCounter, hex, sha256};
@@ -17,6 +18,10 @@ pub(crate) struct State<S> {
     pub clock: Clock,
     pub tokens: Arc<TokenCounter>,
     pub limits: Limits,
+    /// Counts up all the time.
+    pub ticks: Arc<AtomicU64>,
+    /// How many ticks one call may last.
+    pub time_limit: u64,
     pub meter: Meter,
     pub unit: Unit,
 }
@@ -24,20 +29,30 @@ pub(crate) struct State<S> {
 /// The call that is going on.
 pub(crate) struct Unit {
     pub export: Export,
-    pub now: Instant,
+    /// Read once, when it is first asked for.
+    pub now: Option<Instant>,
     pub host_calls: u32,
     pub log_lines: u32,
     pub bytes_in: usize,
+    /// Of audit entries and of texts to be hashed.
+    pub bytes_out: usize,
+    /// The ticker's count when it began.
+    pub began: u64,
     pub audit: Vec<Entry>,
 }
 
 impl Unit {
-    pub fn new(export: Export, now: Instant, bytes_in: usize) -> Unit {
-        Unit { export, now, host_calls: 0, log_lines: 0, bytes_in, audit: Vec::new() }
+    pub fn new(export: Export, began: u64, bytes_in: usize) -> Unit {
+        Unit { export, now: None, host_calls: 0, log_lines: 0, bytes_in, bytes_out: 0, began, audit: Vec::new() }
     }
 }
 
 impl<S: Store> State<S> {
+    /// The time of this unit.
+    pub fn now(&mut self) -> Instant {
+        *self.unit.now.get_or_insert_with(|| self.clock.now())
+    }
+
     /// One import is called: may this export do that, and is it not too often?
     fn enter(&mut self, import: Import) -> wasmtime::Result<()> {
         if import == Import::Log {
@@ -48,10 +63,20 @@ impl<S: Store> State<S> {
         if !self.unit.export.allows(import) {
             return Err(Stopped::ForbiddenImport.into());
         }
+        // The epoch ends loops in the component's own code only.
+        if self.ticks.load(Ordering::Relaxed).saturating_sub(self.unit.began) > self.time_limit {
+            return Err(Stopped::OutOfTime.into());
+        }
         if self.unit.host_calls.max(self.unit.log_lines) > self.limits.host_calls {
             return Err(Stopped::TooManyHostCalls.into());
         }
         Ok(())
+    }
+
+    /// So many bytes of the component's are kept, or worked on.
+    fn hand_out(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.unit.bytes_out = self.unit.bytes_out.saturating_add(bytes);
+        if self.unit.bytes_out > self.limits.bytes_out { Err(Stopped::TooMuch.into()) } else { Ok(()) }
     }
 
     fn memories(&mut self) -> &mut dyn Memories {
@@ -89,6 +114,12 @@ fn hand_over_bytes(row: &HandOver) -> usize {
 fn given_bytes(row: &Given) -> usize {
     let notice = row.delivery.notice.as_ref().map_or(0, String::len);
     256 + row.delivery.state.len() + notice + row.hand_over.as_ref().map_or(0, hand_over_bytes)
+}
+
+fn entry_bytes(entry: &Entry) -> usize {
+    let lists = [&entry.snapshot_refs, &entry.memory_ids].into_iter().flatten().map(|text| 24 + text.len());
+    let attributes = entry.attributes.iter().map(|(name, value)| 48 + name.len() + value.len());
+    256 + entry.action.len() + entry.outcome.len() + lists.sum::<usize>() + attributes.sum::<usize>()
 }
 
 fn each<T>(bytes: impl Fn(&T) -> usize) -> impl Fn(&Vec<T>) -> usize {
@@ -244,7 +275,7 @@ impl<S: Store> wit::snapshots::Host for State<S> {
 impl<S: Store> wit::environment::Host for State<S> {
     fn now(&mut self) -> wasmtime::Result<Instant> {
         self.enter(Import::Environment)?;
-        Ok(self.unit.now)
+        Ok(self.now())
     }
 
     fn random_hex(&mut self, bytes: u32) -> wasmtime::Result<String> {
@@ -259,6 +290,7 @@ impl<S: Store> wit::environment::Host for State<S> {
 
     fn sha256(&mut self, texts: Vec<String>) -> wasmtime::Result<Vec<String>> {
         self.enter(Import::Environment)?;
+        self.hand_out(texts.iter().map(String::len).sum())?;
         Ok(texts.iter().map(|text| sha256(text.as_bytes())).collect())
     }
 
@@ -294,6 +326,7 @@ impl<S: Store> wit::environment::Host for State<S> {
 impl<S: Store> wit::audit::Host for State<S> {
     fn append(&mut self, entries: Vec<Entry>) -> wasmtime::Result<()> {
         self.enter(Import::AppendAudit)?;
+        self.hand_out(entries.iter().map(entry_bytes).sum())?;
         self.unit.audit.extend(entries);
         Ok(())
     }

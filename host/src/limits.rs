@@ -12,14 +12,15 @@ pub struct Limits {
     pub memory: usize,
     /// Elements of its tables.
     pub table_elements: usize,
-    /// Time for one exported call, store calls included. Checked in the component's own code; a store call that waits
-    /// is bounded by the store's own waiting time.
+    /// Time for one exported call, store calls included. Checked in the component's own code and before each import; a
+    /// store call that waits is bounded by the store's own waiting time.
     pub time: Duration,
     /// Imported functions that one exported call may call.
     pub host_calls: u32,
     /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer.
     pub bytes_in: usize,
-    /// Bytes that the component hands to the host in one import call, or as its answer.
+    /// Bytes that the component hands to the host in one import call, or as its answer; and, in one exported call, bytes
+    /// of all its audit entries, and of all texts that it has hashed.
     pub bytes_out: usize,
 }
 
@@ -45,6 +46,9 @@ pub enum Stopped {
     /// It called imports more often than [`Limits::host_calls`].
     #[error("it called the host more often than this host allows")]
     TooManyHostCalls,
+    /// It handed over more than [`Limits::bytes_out`].
+    #[error("it handed more to the host than this host takes")]
+    TooMuch,
     /// It called an import that this export may not call.
     #[error("it called an import that this call may not use")]
     ForbiddenImport,

@@ -72,8 +72,14 @@ impl State {
         self.hand_overs.iter_mut().find(|row| row.id == id)
     }
 
-    fn taken(&self, hand_over: &str) -> u32 {
-        self.deliveries.iter().filter(|row| row.hand_over.as_deref() == Some(hand_over)).count() as u32
+    fn offer(&self, row: &HandOver, with_task: bool) -> Offer {
+        let deliveries = || self.deliveries.iter().filter(|delivery| delivery.hand_over.as_deref() == Some(&row.id));
+        let children: BTreeSet<Key> = deliveries().map(|delivery| key(&delivery.child)).collect();
+        Offer {
+            hand_over: if with_task { row.clone() } else { without_task(row) },
+            taken: children.len() as u32,
+            next_place: deliveries().count() as u32,
+        }
     }
 
     /// Refuse a row that names a snapshot or a hand-over which is not there.
@@ -126,6 +132,10 @@ impl MemoryStore {
             _ => Err(StoreFailure::Other("this writes, and no unit of work that writes is open".into())),
         }
     }
+}
+
+fn without_task(row: &HandOver) -> HandOver {
+    HandOver { task: String::new(), ..row.clone() }
 }
 
 fn with_body(row: &Memory, allowance: &mut Allowance) -> Memory {
@@ -303,7 +313,7 @@ impl Store for MemoryStore {
     }
 
     fn find_hand_overs(&mut self, filter: &OfferFilter, limit: u32) -> Rows<Vec<Offer>> {
-        let OfferFilter { parent, call_id, snapshot_ref, ids_key, within, agent_type, open_only } = filter;
+        let OfferFilter { parent, call_id, snapshot_ref, ids_key, within, agent_type, open_only, with_task } = filter;
         let state = &self.now;
         let parent = state.canonical(parent);
         let matches = |row: &HandOver| {
@@ -319,7 +329,7 @@ impl Store for MemoryStore {
             .iter()
             .rev()
             .filter(|row| matches(row))
-            .map(|row| Offer { hand_over: row.clone(), taken: state.taken(&row.id) })
+            .map(|row| state.offer(row, *with_task))
             .filter(|offer| !open_only || offer.taken < offer.hand_over.children)
             .take(limit as usize)
             .collect();
@@ -351,7 +361,7 @@ impl Store for MemoryStore {
     fn deliveries(&mut self, child: &SessionKey) -> Rows<Vec<Given>> {
         let child = self.now.canonical(child);
         let hand_over = |row: &Delivery| self.now.hand_overs.iter().find(|of| Some(&of.id) == row.hand_over.as_ref());
-        let given = |row: &Delivery| Given { delivery: row.clone(), hand_over: hand_over(row).cloned() };
+        let given = |row: &Delivery| Given { delivery: row.clone(), hand_over: hand_over(row).map(without_task) };
         Ok(self.now.deliveries.iter().filter(|row| row.child == child).map(given).collect())
     }
 

@@ -9,7 +9,7 @@ use xtask::{component, toolchain};
 
 /// Permissive licences, each one asked for by some dependency.
 const ACCEPTED: &[&str] =
-    &["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "BSL-1.0", "Unicode-3.0", "Zlib"];
+    &["MIT", "MIT-0", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "BSL-1.0", "Unicode-3.0", "Zlib"];
 
 /// Licences that bind whoever changes the dependency's own files, and nobody else; each allowed by name.
 const EXCEPTIONS: &[(&str, &str)] = &[

@@ -177,6 +177,7 @@ impl From<CallError> for Failure {
                 let word = match why {
                     Stopped::OutOfTime => "out-of-time",
                     Stopped::TooManyHostCalls => "too-many-host-calls",
+                    Stopped::TooMuch => "too-much",
                     Stopped::ForbiddenImport => "forbidden-import",
                     Stopped::BadArgument => "bad-argument",
                 };

@@ -18,15 +18,28 @@ use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 /// A statement of `host/sql/`, by its file's name.
 macro_rules! sql {
     ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+        const { crate::sqlite_store::statement(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))) }
     };
 }
 use sql;
 
+/// A statement without the comment before it: prepared statements are found by their text, which is hashed each time.
+const fn statement(file: &str) -> &str {
+    let mut rest = file;
+    while let [b'-', b'-', ..] = rest.as_bytes() {
+        let mut end = 0;
+        while end < rest.len() && rest.as_bytes()[end] != b'\n' {
+            end += 1;
+        }
+        rest = rest.split_at(if end < rest.len() { end + 1 } else { end }).1;
+    }
+    rest
+}
+
 /// How to open a file.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// How long to wait for another process before answering [`StoreFailure::Busy`].
+    /// How long to wait for another process before answering [`StoreFailure::Busy`]. At most 24 days.
     pub busy_timeout: Duration,
     /// Whether to make the file if it is not there. Its directory must be.
     pub create: bool,
@@ -47,6 +60,8 @@ pub struct SqliteStore {
     connection: Connection,
     busy_timeout: Duration,
     unit: Option<Access>,
+    /// The file's data version at which its schema was last found readable.
+    checked: u32,
     /// Text was overwritten or deleted, and the log may still hold it.
     scrub: Scrub,
 }
@@ -72,14 +87,17 @@ impl SqliteStore {
     /// be read, or a newer program has changed it in a way that this one does not know. The file is left as it is in all
     /// these cases.
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Rows<SqliteStore> {
+        // SQLite counts milliseconds in an `int`.
+        const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+        let options = &SqliteOptions { busy_timeout: options.busy_timeout.min(LONGEST), ..*options };
         let connection = open::open(path.as_ref(), options)?;
-        Ok(SqliteStore { connection, busy_timeout: options.busy_timeout, unit: None, scrub: Scrub::Clean })
+        Ok(SqliteStore { connection, busy_timeout: options.busy_timeout, unit: None, checked: 0, scrub: Scrub::Clean })
     }
 
     /// A store that is lost when it is dropped.
     pub fn in_memory() -> Rows<SqliteStore> {
         let connection = open::in_memory()?;
-        Ok(SqliteStore { connection, busy_timeout: Duration::ZERO, unit: None, scrub: Scrub::Clean })
+        Ok(SqliteStore { connection, busy_timeout: Duration::ZERO, unit: None, checked: 0, scrub: Scrub::Clean })
     }
 
     /// Delete the rows of these memories, with which `upkeep.forget` ends. Their ids are never given out again. Part of
@@ -239,12 +257,23 @@ impl Store for SqliteStore {
         };
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
-        open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())
+        match access {
+            // Its first statement fixes what it sees; whether that may be read is asked before the unit ends.
+            Access::Read => Ok(()),
+            Access::Write => open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back()),
+        }
     }
 
     fn commit(&mut self) -> Rows<()> {
         if self.unit.is_none() {
             return Err(StoreFailure::Other("no unit of work is open".into()));
+        }
+        if self.unit == Some(Access::Read) {
+            let version = open::data_version(&self.connection);
+            if version == 0 || version != self.checked {
+                open::check_schema(&self.connection, Access::Read).inspect_err(|_| self.roll_back())?;
+                self.checked = version;
+            }
         }
         let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         if let Err(error) = committed {
@@ -453,6 +482,7 @@ impl Store for SqliteStore {
                 ":within": filter.within,
                 ":agent_type": filter.agent_type,
                 ":open_only": filter.open_only,
+                ":with_task": filter.with_task,
                 ":limit": limit,
             },
             rows::offer,

@@ -78,6 +78,23 @@ pub(super) fn in_memory() -> Rows<Connection> {
     Ok(connection)
 }
 
+/// A number that changes whenever another connection has written to the file, as of this connection's last read. Costs
+/// no statement.
+pub(super) fn data_version(connection: &Connection) -> u32 {
+    let mut version: u32 = 0;
+    // SAFETY: the connection is open and used by this thread only; SQLITE_FCNTL_DATA_VERSION writes one unsigned int.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_DATA_VERSION,
+            (&raw mut version).cast(),
+        )
+    };
+    // 0 is never a version: without an answer everything counts as changed.
+    if code == ffi::SQLITE_OK { version } else { 0 }
+}
+
 /// The first read of a transaction: fixes what it sees, and refuses if another program has changed the schema since.
 pub(super) fn check_schema(connection: &Connection, access: Access) -> Rows<()> {
     let mut statement = connection.prepare_cached(include_str!("../../sql/store_schema.sql"))?;

@@ -190,7 +190,7 @@ fn hand_over(row: &Row, id: String, first: usize) -> Result<HandOver> {
 
 /// A hand-over and how many places are taken.
 pub(super) fn offer(row: &Row) -> Result<Offer> {
-    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(14)? })
+    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(14)?, next_place: row.get(15)? })
 }
 
 /// A delivery with its hand-over.
@@ -220,7 +220,10 @@ pub(super) fn stored_page(row: &Row) -> Result<StoredPage> {
         revoked_at: read_instant_if(row, 1)?,
         pages: row.get(2)?,
         check: row.get(3)?,
-        text: row.get(4)?,
+        text: match row.get(4)? {
+            Some(text) => text,
+            None => row.get(5)?,
+        },
     })
 }
 

@@ -81,6 +81,18 @@ impl orchestrator::Guest for Guest {
             "count" => {
                 let _ = memories::record_access(&["1".into()], 0);
             }
+            "audit" => loop {
+                audit::append(&[audit::Entry {
+                    action: "x".repeat(1 << 20),
+                    outcome: String::new(),
+                    snapshot_refs: Vec::new(),
+                    memory_ids: Vec::new(),
+                    attributes: Vec::new(),
+                }]);
+            },
+            "hash" => loop {
+                environment::sha256(&["x".repeat(1 << 20)]);
+            },
             "random" => {
                 environment::random_hex(65);
             }
