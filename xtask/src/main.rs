@@ -47,6 +47,9 @@ const MAX_COMPONENT_BYTES: usize = 400 * 1024;
 /// All that a component may import begins with this: no WASI.
 const CONTRACT: &str = "agent-memory:prefetch/";
 
+/// The host's program.
+const PROGRAM: &str = "memory-prefetch";
+
 /// Makes the host's build script take a component instead of building one.
 const PREBUILT: &str = "MEMORY_PREFETCH_COMPONENT_WASM";
 
@@ -115,7 +118,7 @@ fn setup(forced: Option<Route>) -> Result<Setup> {
 fn demo(route: Option<Route>) -> Result<()> {
     let setup = setup(route)?;
     let component = build_component(&setup)?;
-    let program = build_host(&component)?;
+    let program = build_host(&component, &["--package", "memory-prefetch"])?;
     println!("    the component inside: {}, built by route {}", kilobytes(component.bytes), setup.route);
     step("memory-prefetch demo", || run_command(Command::new(&program).arg("demo")))
 }
@@ -124,9 +127,10 @@ fn test(route: Option<Route>) -> Result<()> {
     let component = build_component(&setup(route)?)?;
     check_component(&component)?;
     step("tests of all packages", || run_command(&mut cargo(&component, &["test", "--workspace"])))?;
-    let embed = ["run", "--quiet", "--package", "memory-prefetch", "--example", "embed"];
-    step("example", || run_command(&mut cargo(&component, &embed)))?;
-    let program = build_host(&component)?;
+    // As the tests were built: for fewer packages, cargo would choose other features and build wasmtime once more.
+    let program = build_host(&component, &["--workspace", "--examples"])?;
+    let example = program.with_file_name("examples").join("embed");
+    step("example", || run_command(&mut Command::new(&example)))?;
     step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))
 }
 
@@ -188,16 +192,19 @@ fn check_component(component: &Component) -> Result<()> {
 
 /// Builds the program in the dev profile. It is then run by itself: `cargo run` would hand it the variables of the
 /// host's build script.
-fn build_host(component: &Component) -> Result<PathBuf> {
+fn build_host(component: &Component, selection: &[&str]) -> Result<PathBuf> {
     step("the host, in the dev profile", || {
-        let mut command = cargo(component, &["build", "--package", "memory-prefetch", "--bin", "memory-prefetch"]);
-        command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
-        let output = command.current_dir(component::workspace()).output().context("cargo could not start")?;
+        let mut command = cargo(component, &["build", "--bin", PROGRAM]);
+        command.args(selection).args(["--message-format", "json-render-diagnostics"]);
+        let output = command.current_dir(component::workspace()).stderr(Stdio::inherit()).output();
+        let output = output.context("cargo could not start")?;
         // Cargo has said why.
         ensure!(output.status.success(), "the host could not be built");
         let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-        let mut programs = messages.filter_map(|message: Value| Some(PathBuf::from(message["executable"].as_str()?)));
-        programs.next_back().context("cargo built no program")
+        let mut programs = messages.filter(|message: &Value| message["target"]["name"] == PROGRAM);
+        programs
+            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+            .context("cargo built no program")
     })
 }
 
