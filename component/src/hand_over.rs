@@ -268,3 +268,57 @@ fn contents<'a>(offers: impl Iterator<Item = &'a Offer>) -> Result<u32, Error> {
     }
     Ok(contents.len() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(number: u32, task: &str, content: &str) -> Offer {
+        let key = SessionKey { harness: "h".into(), id: "s".into() };
+        let state = State {
+            kind: Kind::Frozen,
+            content: content.into(),
+            request: String::new(),
+            asked: None,
+            capacity: None,
+            memory: None,
+            warnings: Vec::new(),
+        };
+        let hand_over = HandOver {
+            id: format!("hand_{number}"),
+            parent: key,
+            call_id: None,
+            agent_type: None,
+            snapshot_ref: None,
+            ids_key: None,
+            children: 1,
+            created_at: 0,
+            expires_at: 10,
+            keep_until: 10,
+            task_head: head(task).into(),
+            task: task.into(),
+            state: to_json(&state),
+        };
+        Offer { hand_over, taken: 0, next_place: 0 }
+    }
+
+    const NOBODY: Seeker = Seeker { has: &[], holds: &[], revoked: &[], now: 0 };
+
+    /// R23: where a search may have been cut, the longest task that was found need not be the longest.
+    #[test]
+    fn nothing_is_taken_from_a_search_that_may_have_been_cut() {
+        let offers = |count| (0..count).map(|n| offer(n, "Fix it", "one")).collect::<Vec<_>>();
+        assert!(matches!(by_task(offers(LIMIT - 1), "Fix it", None, &NOBODY), Ok(Match::Waiting(_))));
+        assert!(matches!(by_task(offers(LIMIT), "Fix it", None, &NOBODY), Ok(Match::Ambiguous(LIMIT))));
+        assert!(matches!(by_ids(offers(LIMIT), &NOBODY), Ok(Match::Ambiguous(LIMIT))));
+        assert!(matches!(only_one(offers(LIMIT), true, &NOBODY), Match::Ambiguous(LIMIT)));
+    }
+
+    #[test]
+    fn a_head_ends_between_characters() {
+        assert_eq!(head(""), "");
+        assert_eq!(head("Fix it"), "Fix it");
+        assert_eq!(head(&"x".repeat(100)).len(), 64);
+        assert_eq!(head(&"固".repeat(100)).len(), 63);
+    }
+}

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::Imports;
 use crate::block::{self, Head, Part, Tail};
 use crate::capacity::{Content, Draft, Limit};
-use crate::contract::Memory;
+use crate::contract::{Memory, Unit};
 
 /// The most pages, and the most parts of one memory. Pages are laid out with this number in place of their count, which
 /// is known only at the end and never takes more digits.
@@ -54,14 +54,14 @@ fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Con
             limit.fits(imports, &text)
         };
         // What is longer than a page can be is not rendered to find that out: that would be quadratic.
-        let may_fit = body.len() - start <= window(limit.amount);
+        let may_fit = body.len() - start <= window(limit);
         if may_fit && fits(&page, body.len()) {
             page.push(Piece { row, start, end: body.len() });
             (row, start) = (row + 1, 0);
             continue;
         }
         if page.is_empty() {
-            let end = cut(&body[start..], limit.amount, |offset| fits(&[], start + offset))? + start;
+            let end = cut(&body[start..], window(limit), |offset| fits(&[], start + offset))? + start;
             page.push(Piece { row, start, end });
             start = end;
         }
@@ -79,8 +79,7 @@ fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Con
 
 /// The largest offset at which `text` may be cut so that what is before it fits: after a grapheme cluster, or, where the
 /// first one is too large, after a character. `None`: not even one character fits.
-fn cut(text: &str, limit: u32, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
-    let window = window(limit);
+fn cut(text: &str, window: usize, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
     let ends = |starts: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
         starts.skip(1).chain([text.len()]).take_while(|end| *end <= window).collect()
     };
@@ -95,11 +94,14 @@ fn cut(text: &str, limit: u32, mut fits: impl FnMut(usize) -> bool) -> Option<us
     best
 }
 
-/// The most bytes of one memory that are tried on a page of this limit, in bytes or tokens. A token is rarely longer; a
-/// page that could have held more is still a right page.
-fn window(limit: u32) -> usize {
-    const BYTES_PER_UNIT: usize = 12;
-    (limit as usize).saturating_mul(BYTES_PER_UNIT).max(4)
+/// The most bytes of one memory that are tried on a page of this limit. A token is rarely longer than this; a page that
+/// could have held more is still a right page.
+fn window(limit: &Limit) -> usize {
+    const BYTES_PER_TOKEN: usize = 12;
+    match limit.unit {
+        Unit::Bytes => limit.amount as usize,
+        Unit::Tokens => (limit.amount as usize).saturating_mul(BYTES_PER_TOKEN).max(4),
+    }
 }
 
 /// The last of these ascending offsets that fits, by halving: a longer text takes at least as much.
