@@ -317,7 +317,10 @@ fn a_schema_that_changes_meanwhile() {
     store.begin_unit(Access::Read).unwrap();
     store.commit().unwrap();
     tamper(&path, "UPDATE store SET oldest_reader = 9");
-    assert!(matches!(store.begin_unit(Access::Read), Err(StoreFailure::Other(_))));
+    // What was read is not given out.
+    store.begin_unit(Access::Read).unwrap();
+    store.replay(&key("child"), None, 1).unwrap();
+    assert!(matches!(store.commit(), Err(StoreFailure::Other(_))));
 }
 
 // Locks.
@@ -375,10 +378,13 @@ fn a_reading_unit_sees_one_state() {
     filled(&path);
     let mut reader = SqliteStore::open(&path, &PATIENT).unwrap();
     let mut writer = SqliteStore::open(&path, &PATIENT).unwrap();
+    let body = |store: &mut SqliteStore| store.memories(&texts(&["11"]), 99).unwrap().pop().flatten().unwrap().body;
     reader.begin_unit(Access::Read).unwrap();
+    // The first read fixes what the unit sees.
+    assert_eq!(reader.projects(&[]).unwrap(), []);
+    assert_eq!(body(&mut reader).as_deref(), Some("eleven"));
     let edit = MemoryEdit { body: Some("changed".into()), ..MemoryEdit::default() };
     writer.edit_memory("11", &edit, 2).unwrap();
-    let body = |store: &mut SqliteStore| store.memories(&texts(&["11"]), 99).unwrap().pop().flatten().unwrap().body;
     assert_eq!(body(&mut reader).as_deref(), Some("eleven"));
     reader.commit().unwrap();
     assert_eq!(body(&mut reader).as_deref(), Some("changed"));
@@ -658,6 +664,7 @@ fn erased_text_is_taken_out_of_the_log_later_if_a_reader_needs_it() {
     let mut reader = SqliteStore::open(&path, &HASTY).unwrap();
     write(&mut store, |store| store.insert_snapshot(&frozen("snap_1", &["11"], &secret)));
     reader.begin_unit(Access::Read).unwrap();
+    assert!(reader.snapshots(&texts(&["snap_1"]), Selection::None).unwrap()[0].is_some());
     write(&mut store, |store| store.strip(&texts(&["snap_1"]), 1));
     let found = reader.snapshots(&texts(&["snap_1"]), Selection::All).unwrap();
     assert_eq!(found[0].as_ref().unwrap().pages[0].text, secret);

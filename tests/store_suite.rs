@@ -793,9 +793,26 @@ fn deliveries_keep_every_field_and_their_order(store: AnyStore) {
     });
     let given = store.deliveries(&key("child")).unwrap();
     assert_eq!(given.iter().map(|given| given.delivery.clone()).collect::<Vec<_>>(), rows);
-    assert_eq!(given[0].hand_over, Some(HandOver { keep_until: 500, ..handed }));
+    // Without its task, which nobody needs here.
+    assert_eq!(given[0].hand_over, Some(HandOver { keep_until: 500, task: String::new(), ..handed }));
     assert_eq!((&given[1].hand_over, &given[2].hand_over), (&None, &None));
     assert_eq!(store.deliveries(&key("nobody")).unwrap(), []);
+
+    // Children are counted once, however many deliveries they have.
+    let more = |child: &str, occasion: &str, place| Delivery {
+        hand_over: Some("hand_1".into()),
+        place,
+        ..delivery(child, occasion)
+    };
+    write(store, |store| {
+        assert!(store.insert_delivery(&more("child", "again", 2))?);
+        store.insert_delivery(&more("third", "start", 3))
+    });
+    let offers = store.find_hand_overs(&OfferFilter { with_task: false, ..all_of_parent() }, 9).unwrap();
+    let counts: Vec<_> = offers.iter().map(|offer| (offer.taken, offer.next_place, &*offer.hand_over.task)).collect();
+    assert_eq!(counts, [(2, 3, "")]);
+    let open = store.find_hand_overs(&OfferFilter { open_only: true, ..all_of_parent() }, 9).unwrap();
+    assert_eq!(open, []);
 }
 
 /// R25, R26: one answer for each occasion of a child, one child for each place of a hand-over.

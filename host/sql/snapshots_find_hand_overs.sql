@@ -10,8 +10,12 @@ WITH parent (harness, session) AS MATERIALIZED (
 )
 SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type, s.snapshot_ref, h.ids_key, h.children,
        h.created_at, h.expires_at, h.keep_until, h.task_head, iif(:with_task, h.task, '') AS task, h.state,
-       (SELECT count(DISTINCT d.child_harness || char(0) || d.child_session) FROM deliveries AS d
-         WHERE d.hand_over = h.id) AS taken,
+       -- Children, not deliveries: the first delivery of each. The plus sign leaves the look-up to the child's index.
+       (SELECT count(*) FROM deliveries AS d
+         WHERE d.hand_over = h.id
+           AND NOT EXISTS (SELECT 1 FROM deliveries AS e
+                            WHERE e.child_harness = d.child_harness AND e.child_session = d.child_session
+                              AND +e.hand_over = h.id AND e.id < d.id)) AS taken,
        (SELECT count(*) FROM deliveries AS d WHERE d.hand_over = h.id) AS next_place
   FROM hand_overs AS h
   LEFT JOIN snapshots AS s ON s.id = h.snapshot
@@ -36,7 +40,11 @@ SELECT h.hand_over, h.parent_harness, h.parent_session, h.call_id, h.agent_type,
    AND (:ids_key IS NULL OR h.ids_key = :ids_key)
    AND (:agent_type IS NULL OR h.agent_type IS NULL OR h.agent_type = :agent_type)
    AND (:within IS NULL OR instr(CAST(:within AS BLOB), CAST(h.task_head AS BLOB)) > 0)
-   AND (NOT :open_only OR (SELECT count(DISTINCT d.child_harness || char(0) || d.child_session) FROM deliveries AS d
-                            WHERE d.hand_over = h.id) < h.children)
+   AND (NOT :open_only
+        OR (SELECT count(*) FROM deliveries AS d
+             WHERE d.hand_over = h.id
+               AND NOT EXISTS (SELECT 1 FROM deliveries AS e
+                                WHERE e.child_harness = d.child_harness AND e.child_session = d.child_session
+                                  AND +e.hand_over = h.id AND e.id < d.id)) < h.children)
  ORDER BY h.id DESC
  LIMIT :limit;

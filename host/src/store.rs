@@ -84,9 +84,10 @@ pub struct AuditRow {
 /// Between [`Store::begin_unit`] and [`Store::commit`] or [`Store::roll_back`] all calls see one state. A store is used by
 /// one thread at a time; several processes may use the same data.
 pub trait Store: Memories {
-    /// Open a unit of work. `Busy` after the store's own waiting time.
+    /// Open a unit of work. `Busy` after the store's own waiting time. What a unit that reads sees may be fixed by its
+    /// first read.
     fn begin_unit(&mut self, access: Access) -> Rows<()>;
-    /// Keep what the unit wrote. After an error nothing is kept and no unit is open.
+    /// Keep what the unit wrote. After an error nothing is kept, nothing that was read may be used, and no unit is open.
     fn commit(&mut self) -> Rows<()>;
     /// Undo what the unit wrote. Never fails: what is left of it must not be seen again.
     fn roll_back(&mut self);
