@@ -31,7 +31,7 @@ fn run() -> Result<()> {
         Some(path) => prebuilt(Path::new(&path))?,
         None => guest("component")?,
     };
-    expose("MEMORY_PREFETCH_COMPONENT", "memory_prefetch.wasm", &component)?;
+    expose("MEMORY_PREFETCH_BUILT_IN", "memory_prefetch.wasm", &component)?;
 
     // Guests that only tests load: one line each, in folders that a package of the host alone doesn't have.
     for (folder, variable, file) in [("tests/guest", "MEMORY_PREFETCH_TEST_GUEST", "test_guest.wasm")] {

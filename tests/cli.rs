@@ -930,3 +930,11 @@ fn verbs(place: &Place, group: &[&str]) -> Vec<String> {
     let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     names.flat_map(|name| verbs(place, &[group, &[name]].concat())).collect()
 }
+
+/// Cargo sets a build script's variables also for the programs that it runs: under the name of an option's variable, the
+/// built-in component would be taken for one that the user named.
+#[test]
+fn the_build_names_no_component_for_the_user() {
+    let named = option_env!("MEMORY_PREFETCH_COMPONENT");
+    assert!(named.is_none_or(|path| path != env!("MEMORY_PREFETCH_BUILT_IN")), "{named:?}");
+}

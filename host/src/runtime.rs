@@ -21,7 +21,7 @@ use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
 use crate::{cache, tokens, world};
 
 /// The component that this crate was built with.
-pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_COMPONENT"));
+pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_BUILT_IN"));
 
 /// How often the clock ticks that ends calls which take too long.
 const TICK: Duration = Duration::from_millis(10);
