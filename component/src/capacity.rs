@@ -79,10 +79,10 @@ pub struct Content<'a> {
     pub rows: &'a [Memory],
     /// Their bodies.
     pub bodies: &'a [String],
+    /// Indices of those that were not read, since they are too large, and so are left out in any case.
+    pub unread: &'a [usize],
     /// The ids that could not be had.
     pub unavailable: &'a [String],
-    /// R31: the request's own priorities.
-    pub priorities: &'a [(String, u32)],
 }
 
 /// A finished page.
@@ -101,28 +101,65 @@ pub enum Fitted {
     TooLarge(u32),
 }
 
-/// R30, R31: fit `content` into `limit`, whole if possible, else as `overflow` says.
-pub fn fit<I: Imports>(imports: &mut I, limit: &Limit, overflow: Overflow, head: &Head, content: &Content) -> Fitted {
-    let whole = one_page(head, content, &[]);
-    let needed = limit.measure(imports, &whole.text);
-    if needed <= limit.amount {
-        return Fitted::Pages(vec![whole], Vec::new());
-    }
-    let trimmed = match overflow {
-        Overflow::Refuse => None,
-        Overflow::TrimPriority => trim(imports, limit, head, content, |index| {
-            let row = &content.rows[index];
-            let own = content.priorities.iter().find(|(id, _)| *id == row.id).map(|(_, priority)| *priority);
+/// What is kept longer, where whole memories may be left out.
+pub type Rank<'a> = dyn Fn(&Memory) -> u64 + 'a;
+
+/// R31: by priority, the request's own before the memory's, or by recency. `None`: nothing may be left out.
+pub fn rank<'a>(overflow: Overflow, priorities: &'a [(String, u32)]) -> Option<Box<Rank<'a>>> {
+    match overflow {
+        Overflow::Refuse | Overflow::Paginate => None,
+        Overflow::TrimPriority => Some(Box::new(|row| {
+            let own = priorities.iter().find(|(id, _)| *id == row.id).map(|(_, priority)| *priority);
             u64::from(own.unwrap_or(row.priority))
-        }),
-        Overflow::TrimRecency => {
-            trim(imports, limit, head, content, |index| content.rows[index].updated_at.unwrap_or(0))
-        }
-        Overflow::Paginate => pages::paginate(imports, limit, head, content).map(|pages| (pages, Vec::new())),
+        })),
+        Overflow::TrimRecency => Some(Box::new(|row| row.updated_at.unwrap_or(0))),
+    }
+}
+
+/// R31: which of these to leave out so that the others have at most `max` bytes together: those that are larger by
+/// themselves, then the lowest.
+pub fn leave_out(rows: &[Memory], max: u32, rank: &Rank) -> Vec<usize> {
+    let mut omitted: Vec<usize> = (0..rows.len()).filter(|index| rows[*index].bytes > max).collect();
+    let bytes = |omitted: &[usize]| {
+        let kept = (0..rows.len()).filter(|index| !omitted.contains(index));
+        kept.map(|index| u64::from(rows[index].bytes)).sum::<u64>()
     };
-    match trimmed {
+    while bytes(&omitted) > u64::from(max)
+        && let Some(lowest) = lowest(rows, &omitted, rank)
+    {
+        omitted.push(lowest);
+    }
+    omitted
+}
+
+/// R30, R31: fit `content` into `limit`, whole if possible, else without those of the lowest rank, else on several pages
+/// if that is asked for.
+pub fn fit<I: Imports>(
+    imports: &mut I,
+    limit: &Limit,
+    rank: Option<&Rank>,
+    paginate: bool,
+    head: &Head,
+    content: &Content,
+) -> Fitted {
+    let whole = one_page(head, content, content.unread);
+    let shown = limit.measure(imports, &whole.text);
+    let nothing = !content.rows.is_empty() && content.unread.len() == content.rows.len();
+    if shown <= limit.amount && !nothing {
+        return Fitted::Pages(vec![whole], content.unread.to_vec());
+    }
+    let fitted = match rank {
+        Some(rank) => trim(imports, limit, head, content, rank),
+        None if paginate => pages::paginate(imports, limit, head, content).map(|pages| (pages, Vec::new())),
+        None => None,
+    };
+    match fitted {
         Some((pages, omitted)) => Fitted::Pages(pages, omitted),
-        None => Fitted::TooLarge(needed),
+        // A byte is at least as much as a token.
+        None => {
+            let unread = content.unread.iter().map(|index| content.rows[*index].bytes);
+            Fitted::TooLarge(unread.fold(shown, u32::saturating_add))
+        }
     }
 }
 
@@ -134,20 +171,20 @@ fn trim<I: Imports>(
     limit: &Limit,
     head: &Head,
     content: &Content,
-    rank: impl Fn(usize) -> u64,
+    rank: &Rank,
 ) -> Option<(Vec<Draft>, Vec<usize>)> {
     let count = content.rows.len();
-    let mut hopeless: Vec<usize> = Vec::new();
+    let mut hopeless = content.unread.to_vec();
     for (index, (row, body)) in content.rows.iter().zip(content.bodies).enumerate() {
         let tail = Tail { unavailable: content.unavailable, ..Tail::default() };
         let (text, _) = block::page(head, &[Part { row, text: body, part: None }], &tail);
-        if !limit.fits(imports, &text) {
+        if !hopeless.contains(&index) && !limit.fits(imports, &text) {
             hopeless.push(index);
         }
     }
     while hopeless.len() < count {
         let mut omitted = hopeless.clone();
-        while let Some(lowest) = lowest(count, &omitted, &rank) {
+        while let Some(lowest) = lowest(content.rows, &omitted, rank) {
             let draft = one_page(head, content, &omitted);
             if limit.fits(imports, &draft.text) {
                 return Some((vec![draft], omitted));
@@ -160,9 +197,10 @@ fn trim<I: Imports>(
     None
 }
 
-/// The memory to leave out next.
-fn lowest(count: usize, omitted: &[usize], rank: &impl Fn(usize) -> u64) -> Option<usize> {
-    (0..count).filter(|index| !omitted.contains(index)).min_by_key(|index| (rank(*index), std::cmp::Reverse(*index)))
+/// The memory to leave out next: the lowest, among equals the last named.
+fn lowest(rows: &[Memory], omitted: &[usize], rank: &Rank) -> Option<usize> {
+    let kept = (0..rows.len()).filter(|index| !omitted.contains(index));
+    kept.min_by_key(|index| (rank(&rows[*index]), std::cmp::Reverse(*index)))
 }
 
 fn one_page(head: &Head, content: &Content, omitted: &[usize]) -> Draft {
@@ -214,8 +252,9 @@ mod tests {
                 bodies.push(body);
             }
             let limit = Limit { unit: Unit::Bytes, amount, model: None };
-            let content = Content { rows: &rows, bodies: &bodies, unavailable: &[], priorities: &[] };
-            match fit(&mut Fake::default(), &limit, Overflow::TrimPriority, &HEAD, &content) {
+            let content = Content { rows: &rows, bodies: &bodies, unread: &[], unavailable: &[] };
+            let rank = rank(Overflow::TrimPriority, &[]);
+            match fit(&mut Fake::default(), &limit, rank.as_deref(), false, &HEAD, &content) {
                 Fitted::TooLarge(_) => None,
                 Fitted::Pages(pages, omitted) => {
                     assert!(pages.len() == 1 && pages[0].text.len() <= amount as usize);
@@ -229,6 +268,19 @@ mod tests {
             assert_eq!(kept(&[(300, 5), (300, 1), (300, 5)], 1_250), Some(vec![0, 2]));
             assert_eq!(kept(&[(300, 5), (300, 5), (300, 5)], 1_250), Some(vec![0, 1]));
             assert_eq!(kept(&[(300, 5), (300, 5), (300, 5)], 10_000), Some(vec![0, 1, 2]));
+        }
+
+        #[test]
+        fn what_is_not_read_is_the_lowest_or_too_large() {
+            let rows: Vec<Memory> = [(500, 9), (2_000, 9), (400, 1), (400, 5)]
+                .iter()
+                .map(|(bytes, priority)| Memory { bytes: *bytes, priority: *priority, ..memory("1", "") })
+                .collect();
+            let rank = rank(Overflow::TrimPriority, &[]).unwrap();
+            assert!(leave_out(&rows, 10_000, &rank).is_empty());
+            assert_eq!(leave_out(&rows, 1_300, &rank), [1]);
+            assert_eq!(leave_out(&rows, 1_000, &rank), [1, 2]);
+            assert_eq!(leave_out(&rows, 10, &rank).len(), 4);
         }
 
         #[test]

@@ -8,13 +8,16 @@ use crate::session::damaged;
 use crate::visibility::{Hidden, visible};
 use crate::{Imports, settings::Settings};
 
-/// A visible memory with its body.
+/// A visible memory.
 pub struct Visible {
     /// The row; its `body` has been taken out.
     pub row: Memory,
-    /// The original text (R3).
-    pub body: String,
+    /// The original text (R3). `None`: it was left out ([`LeaveOut`]).
+    pub body: Option<String>,
 }
+
+/// Which of these visible rows are not read, so that the bodies of the others are at most so many bytes together.
+pub type LeaveOut<'a> = &'a dyn Fn(&[Memory], u32) -> Vec<usize>;
 
 /// What became of the ids of a request, each list in its order (R4).
 pub struct Resolved {
@@ -30,8 +33,9 @@ pub struct Resolved {
 pub enum Resolution {
     /// Bodies in hand.
     Done(Resolved),
-    /// The visible bodies are more than `max-body-bytes` together; none was read. Ids and sizes of all visible ones.
-    TooLarge(Vec<(String, u32)>),
+    /// The visible bodies are more than `max-body-bytes` together, and none was to be left out; none was read. Ids and
+    /// sizes of all visible ones, and why others are not, for the audit.
+    TooLarge(Vec<(String, u32)>, Vec<(String, Hidden)>),
 }
 
 /// R1, R4, R5: what `session` may see of `ids`. Five store calls, whatever the ids are and whatever becomes of them.
@@ -40,6 +44,7 @@ pub fn resolve<I: Imports>(
     session: &Session,
     ids: &[String],
     settings: &Settings,
+    leave_out: Option<LeaveOut>,
 ) -> Result<Resolution, Error> {
     let now = imports.now();
     let rows = imports.memories(ids, 0)?;
@@ -71,20 +76,32 @@ pub fn resolve<I: Imports>(
         }
     }
 
-    let visible_ids: Vec<String> = seen.iter().map(|row| row.id.clone()).collect();
-    let total = seen.iter().fold(0u64, |sum, row| sum + u64::from(row.bytes));
-    if total > u64::from(settings.max_body_bytes) {
-        return Ok(Resolution::TooLarge(seen.into_iter().map(|row| (row.id, row.bytes)).collect()));
+    let mut unread = Vec::new();
+    if seen.iter().fold(0u64, |sum, row| sum + u64::from(row.bytes)) > u64::from(settings.max_body_bytes) {
+        match leave_out {
+            Some(leave_out) => unread = leave_out(&seen, settings.max_body_bytes),
+            None => {
+                let sizes = seen.into_iter().map(|row| (row.id, row.bytes)).collect();
+                return Ok(Resolution::TooLarge(sizes, reasons));
+            }
+        }
     }
-    let bodies = imports.memories(&visible_ids, settings.max_body_bytes)?;
-    check_rows(&visible_ids, &bodies)?;
+    let read = (0..seen.len()).filter(|index| !unread.contains(index));
+    let read_ids: Vec<String> = read.map(|index| seen[index].id.clone()).collect();
+    let bodies = imports.memories(&read_ids, settings.max_body_bytes)?;
+    check_rows(&read_ids, &bodies)?;
+    let mut bodies = bodies.into_iter();
     let mut found = Vec::new();
-    for (seen, row) in seen.into_iter().zip(bodies) {
-        match row {
+    for (index, seen) in seen.into_iter().enumerate() {
+        if unread.contains(&index) {
+            found.push(Visible { row: seen, body: None });
+            continue;
+        }
+        match bodies.next().flatten() {
             Some(Memory { body: Some(body), version, .. })
                 if version == seen.version && body.len() == seen.bytes as usize =>
             {
-                found.push(Visible { row: seen, body });
+                found.push(Visible { row: seen, body: Some(body) });
             }
             _ => return Err(damaged("memories.get answered twice for one id in one unit of work, and differently")),
         }

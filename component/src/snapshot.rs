@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::block::{self, Head};
 use crate::capacity::{self, Content, Fitted, Limit};
 use crate::contract::*;
-use crate::resolver::{Resolution, resolve};
+use crate::resolver::{LeaveOut, Resolution, resolve};
 use crate::session::damaged;
 use crate::settings::Settings;
 use crate::state::{fields, from_json, to_json};
@@ -86,15 +86,19 @@ pub fn compose<I: Imports>(
     settings: &Settings,
 ) -> Result<Result<Composed, Refused>, Error> {
     let limit = Limit::of(&order.capacity);
-    let resolved = match resolve(imports, owner, &order.ids, settings)? {
+    // R31: what is not even read is left out like what does not fit, where leaving out is asked for.
+    let rank = capacity::rank(order.capacity.overflow, &order.priorities);
+    let leave_out = rank.as_deref().map(|rank| move |rows: &[Memory], max| capacity::leave_out(rows, max, rank));
+    let leave_out = leave_out.as_ref().map(|leave_out| leave_out as LeaveOut);
+    let resolved = match resolve(imports, owner, &order.ids, settings, leave_out)? {
         Resolution::Done(resolved) => resolved,
-        Resolution::TooLarge(sizes) => {
+        Resolution::TooLarge(sizes, reasons) => {
             let needed = sizes.iter().fold(0u32, |sum, (_, bytes)| sum.saturating_add(*bytes));
             let sizes =
                 sizes.into_iter().map(|(id, bytes)| omission(&id, Size { bytes, tokens: bytes, counted: false }));
             let shortfall =
                 Shortfall { unit: Unit::Bytes, budget: settings.max_body_bytes, needed, sizes: sizes.collect() };
-            return Ok(Err((Refusal::OverCapacity(shortfall), Vec::new())));
+            return Ok(Err((Refusal::OverCapacity(shortfall), reasons)));
         }
     };
     if order.strict && !resolved.unavailable.is_empty() {
@@ -103,13 +107,19 @@ pub fn compose<I: Imports>(
 
     let at = imports.now();
     let model = order.capacity.model.as_deref();
-    let (rows, bodies): (Vec<_>, Vec<_>) = resolved.found.into_iter().map(|found| (found.row, found.body)).unzip();
-    let sizes = capacity::sizes(imports, model, &bodies);
+    let unread = resolved.found.iter().enumerate().filter(|(_, found)| found.body.is_none());
+    let unread: Vec<usize> = unread.map(|(index, _)| index).collect();
+    let found = resolved.found.into_iter().map(|found| (found.row, found.body.unwrap_or_default()));
+    let (rows, bodies): (Vec<_>, Vec<_>) = found.unzip();
+    let mut sizes = capacity::sizes(imports, model, &bodies);
+    for index in &unread {
+        sizes[*index] = Size { bytes: rows[*index].bytes, tokens: rows[*index].bytes, counted: false };
+    }
     let fence = fence(imports, &bodies)?;
     let head = Head { snapshot_ref, at, fence: &fence, page: 1, pages: 1 };
-    let content =
-        Content { rows: &rows, bodies: &bodies, unavailable: &resolved.unavailable, priorities: &order.priorities };
-    let (drafts, omitted) = match capacity::fit(imports, &limit, order.capacity.overflow, &head, &content) {
+    let content = Content { rows: &rows, bodies: &bodies, unread: &unread, unavailable: &resolved.unavailable };
+    let paginate = order.capacity.overflow == Overflow::Paginate;
+    let (drafts, omitted) = match capacity::fit(imports, &limit, rank.as_deref(), paginate, &head, &content) {
         Fitted::Pages(drafts, omitted) => (drafts, omitted),
         Fitted::TooLarge(needed) => {
             let sizes = rows.iter().zip(sizes).map(|(row, size)| omission(&row.id, size)).collect();

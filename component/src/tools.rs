@@ -9,8 +9,8 @@ pub fn get<I: Imports>(imports: &mut I, key: &SessionKey, names: &[String]) -> R
     let caller = session::find(imports, key)?;
     let settings = settings::load(imports, caller.project.as_ref().map(|project| project.id.as_str()));
     let ids = ids::list(names, settings.max_ids)?;
-    match resolve(imports, &caller, &ids, &settings)? {
-        Resolution::TooLarge(sizes) => {
+    match resolve(imports, &caller, &ids, &settings, None)? {
+        Resolution::TooLarge(sizes, _) => {
             let bytes = sizes.iter().fold(0u64, |sum, (_, bytes)| sum + u64::from(*bytes));
             let max = settings.max_body_bytes;
             Err(Error::Store(StoreError::TooLarge(format!(
@@ -18,7 +18,7 @@ pub fn get<I: Imports>(imports: &mut I, key: &SessionKey, names: &[String]) -> R
             ))))
         }
         Resolution::Done(resolved) => Ok(Found {
-            memories: resolved.found.into_iter().map(|found| view(found.row, found.body)).collect(),
+            memories: resolved.found.into_iter().map(|found| view(found.row, found.body.unwrap_or_default())).collect(),
             unavailable: resolved.unavailable,
         }),
     }
