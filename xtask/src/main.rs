@@ -103,7 +103,6 @@ fn run(arguments: Vec<String>) -> Result<()> {
 
 /// How wasm is built on this machine, for the steps that follow.
 struct Setup {
-    route: Route,
     toolchain: Toolchain,
     /// Whether the host has to be told: its build script looks for itself, and would find another compiler first.
     forced: bool,
@@ -112,15 +111,14 @@ struct Setup {
 fn setup(forced: Option<Route>) -> Result<Setup> {
     let (route, toolchain) = step("a compiler for wasm32-unknown-unknown", || toolchain::obtain(forced))?;
     println!("    route: {route}");
-    Ok(Setup { route, toolchain, forced: forced.is_some() })
+    Ok(Setup { toolchain, forced: forced.is_some() })
 }
 
 fn demo(route: Option<Route>) -> Result<()> {
     let setup = setup(route)?;
     let component = build_component(&setup)?;
     let program = build_host(&component, &["--package", "memory-prefetch"])?;
-    println!("    the component inside: {}, built by route {}", kilobytes(component.bytes), setup.route);
-    step("memory-prefetch demo", || run_command(Command::new(&program).arg("demo")))
+    step("the demo", || run_command(Command::new(&program).arg("demo")))
 }
 
 fn test(route: Option<Route>) -> Result<()> {

@@ -92,7 +92,10 @@ pub fn run(_: Args, app: &App) -> Result<(), Failure> {
     let has = |body: &str| block.text.contains(&format!("\n{body}\n"));
     story.check("the texts are those that were frozen, byte for byte", has(OLD) && has(TOTALS) && !has(NEW))?;
     let items = first.receipt.as_ref().map(|receipt| (&receipt.items, &receipt.unavailable));
-    story.check("its receipt is the parent's", items == Some((&receipt.items, &receipt.unavailable)))?;
+    story.check(
+        "the child's receipt lists the same memories as its parent's",
+        items == Some((&receipt.items, &receipt.unavailable)),
+    )?;
     story.check("the child is told that 99 is unavailable", block.text.contains("not delivered: \"99\""))?;
 
     story.chapter("Its context is compacted, or its process restarted: the child asks again.")?;
@@ -104,7 +107,7 @@ pub fn run(_: Args, app: &App) -> Result<(), Failure> {
     story.check(&format!("all {bytes} bytes are the same"), again.block.as_ref() == Some(&block))?;
     story.check("`replay`, which only reads, gives them too", prefetch.replay(&child)? == [block])?;
 
-    story.chapter("A child with little room: 60 tokens.")?;
+    story.chapter("A child with little room: 60 tokens. (11 has its new text by now.)")?;
     let outcome = prefetch.delegate(&lead, &self::request(&["11", "55"], 60))?;
     let refused = match outcome {
         DelegationOutcome::Refused(Refusal::OverCapacity(shortfall)) => Some(shortfall),
