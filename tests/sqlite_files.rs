@@ -599,7 +599,7 @@ fn an_id_is_never_given_out_again() {
         assert_eq!(store.add_memory(&memory(None, "text"), 1).unwrap(), expected);
     }
     store.add_memory(&memory(Some("5"), "text"), 1).unwrap();
-    write(&mut store, |store| store.erase_memories(&texts(&["3", "5", "nobody"])));
+    write(&mut store, |store| store.erase(&texts(&["3", "5", "nobody"])));
     assert_eq!(store.memories(&texts(&["2", "3", "5"]), 99).unwrap().iter().flatten().count(), 1);
     drop(store);
     let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
@@ -632,7 +632,7 @@ fn erased_text_does_not_survive() {
         ("overwrite", |store| store.overwrite(&[frozen("snap_2", &[], "short")])),
         ("strip", |store| store.strip(&texts(&["snap_2"]), 1)),
         ("remove", |store| store.remove(&texts(&["snap_2"]))),
-        ("erase", |store| store.erase_memories(&texts(&["55"]))),
+        ("erase", |store| store.erase(&texts(&["55"]))),
         ("unattached", |store| store.remove_unattached(1_000, 9).map(drop)),
     ];
     for (name, erase) in erase {

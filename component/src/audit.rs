@@ -24,6 +24,27 @@ pub fn record<I: Imports>(
     }]);
 }
 
+/// R28: an erasure.
+pub fn forgotten<I: Imports>(imports: &mut I, snapshot_refs: Vec<String>, memory_ids: Vec<String>) {
+    append(imports, "forget", "done", snapshot_refs, memory_ids);
+}
+
+/// R28: what a sweep took, and how.
+pub fn swept<I: Imports>(imports: &mut I, outcome: &str, snapshot_refs: Vec<String>) {
+    append(imports, "sweep", outcome, snapshot_refs, Vec::new());
+}
+
+fn append<I: Imports>(
+    imports: &mut I,
+    action: &str,
+    outcome: &str,
+    snapshot_refs: Vec<String>,
+    memory_ids: Vec<String>,
+) {
+    let (action, outcome) = (action.into(), outcome.into());
+    imports.append_audit(&[Entry { action, outcome, snapshot_refs, memory_ids, attributes: Vec::new() }]);
+}
+
 /// R28: why ids are unavailable, which nobody but the operator may know: `unavailable.expired` and the ids, as JSON.
 pub fn reasons(hidden: &[(String, Hidden)]) -> Attributes {
     grouped(hidden.iter().map(|(id, why)| (format!("unavailable.{}", why.word()), id.as_str())))

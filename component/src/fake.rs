@@ -20,10 +20,19 @@ impl Imports for Fake {
     fn memories(&mut self, _: &[String], _: u32) -> Result<Vec<Option<Memory>>, StoreError> {
         unimplemented!("{NONE}")
     }
+    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Result<Vec<Memory>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn record_access(&mut self, _: &[String], _: Instant) -> Result<(), StoreError> {
+        unimplemented!("{NONE}")
+    }
     fn sessions(&mut self, _: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
         unimplemented!("{NONE}")
     }
     fn projects(&mut self, _: &[String]) -> Result<Vec<Option<Project>>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn workspace_projects(&mut self, _: &str) -> Result<Vec<Project>, StoreError> {
         unimplemented!("{NONE}")
     }
     fn links(&mut self, _: &str, _: &[String]) -> Result<Vec<Link>, StoreError> {
@@ -36,6 +45,24 @@ impl Imports for Fake {
         unimplemented!("{NONE}")
     }
     fn revoke(&mut self, _: &[String], _: Instant) -> Result<(), StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn overwrite(&mut self, _: &[Frozen]) -> Result<(), StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn pinned(&mut self, _: &[String], _: Instant) -> Result<Vec<String>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn holding(&mut self, _: &[String], _: u32) -> Result<Vec<Frozen>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn expired(&mut self, _: Instant, _: u32) -> Result<Vec<Snapshot>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn strip(&mut self, _: &[String], _: Instant) -> Result<(), StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn remove(&mut self, _: &[String]) -> Result<(), StoreError> {
         unimplemented!("{NONE}")
     }
     fn insert_hand_over(&mut self, _: &HandOver) -> Result<bool, StoreError> {
@@ -51,6 +78,12 @@ impl Imports for Fake {
         unimplemented!("{NONE}")
     }
     fn replay(&mut self, _: &SessionKey, _: Option<&str>, _: u32) -> Result<Vec<StoredPage>, StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn end_deliveries(&mut self, _: &SessionKey, _: Instant) -> Result<(), StoreError> {
+        unimplemented!("{NONE}")
+    }
+    fn remove_unattached(&mut self, _: Instant, _: u32) -> Result<u32, StoreError> {
         unimplemented!("{NONE}")
     }
     fn now(&mut self) -> Instant {

@@ -28,11 +28,26 @@ impl Imports for Host {
     fn memories(&mut self, ids: &[String], max_bytes: u32) -> Result<Vec<Option<Memory>>, StoreError> {
         memories::get(ids, max_bytes)
     }
+    fn search(
+        &mut self,
+        filter: &SearchFilter,
+        query: &str,
+        limit: u32,
+        max_bytes: u32,
+    ) -> Result<Vec<Memory>, StoreError> {
+        memories::search(filter, query, limit, max_bytes)
+    }
+    fn record_access(&mut self, ids: &[String], at: Instant) -> Result<(), StoreError> {
+        memories::record_access(ids, at)
+    }
     fn sessions(&mut self, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
         directory::sessions(keys)
     }
     fn projects(&mut self, ids: &[String]) -> Result<Vec<Option<Project>>, StoreError> {
         directory::projects(ids)
+    }
+    fn workspace_projects(&mut self, workspace: &str) -> Result<Vec<Project>, StoreError> {
+        directory::workspace_projects(workspace)
     }
     fn links(&mut self, agent: &str, others: &[String]) -> Result<Vec<Link>, StoreError> {
         directory::links(agent, others)
@@ -45,6 +60,24 @@ impl Imports for Host {
     }
     fn revoke(&mut self, refs: &[String], at: Instant) -> Result<(), StoreError> {
         snapshots::revoke(refs, at)
+    }
+    fn overwrite(&mut self, frozen: &[Frozen]) -> Result<(), StoreError> {
+        snapshots::overwrite(frozen)
+    }
+    fn pinned(&mut self, memory_ids: &[String], at: Instant) -> Result<Vec<String>, StoreError> {
+        snapshots::pinned(memory_ids, at)
+    }
+    fn holding(&mut self, memory_ids: &[String], limit: u32) -> Result<Vec<Frozen>, StoreError> {
+        snapshots::holding(memory_ids, limit)
+    }
+    fn expired(&mut self, at: Instant, limit: u32) -> Result<Vec<Snapshot>, StoreError> {
+        snapshots::expired(at, limit)
+    }
+    fn strip(&mut self, refs: &[String], keep_until: Instant) -> Result<(), StoreError> {
+        snapshots::strip(refs, keep_until)
+    }
+    fn remove(&mut self, refs: &[String]) -> Result<(), StoreError> {
+        snapshots::remove(refs)
     }
     fn insert_hand_over(&mut self, hand_over: &HandOver) -> Result<bool, StoreError> {
         snapshots::insert_hand_over(hand_over)
@@ -65,6 +98,12 @@ impl Imports for Host {
         page: u32,
     ) -> Result<Vec<StoredPage>, StoreError> {
         snapshots::replay(child, snapshot_ref, page)
+    }
+    fn end_deliveries(&mut self, child: &SessionKey, at: Instant) -> Result<(), StoreError> {
+        snapshots::end_deliveries(child, at)
+    }
+    fn remove_unattached(&mut self, at: Instant, limit: u32) -> Result<u32, StoreError> {
+        snapshots::remove_unattached(at, limit)
     }
     fn now(&mut self) -> Instant {
         environment::now()
@@ -120,29 +159,24 @@ impl tools::Guest for Component {
     fn get(session: SessionKey, ids: Vec<String>) -> Result<Found, Error> {
         crate::tools::get(&mut host(), &session, &ids)
     }
-    fn recall(_: SessionKey, _: Option<String>, _: String, _: u32) -> Result<Vec<View>, Error> {
-        unsupported()
+    fn recall(session: SessionKey, target: Option<String>, query: String, limit: u32) -> Result<Vec<View>, Error> {
+        crate::recall::recall(&mut host(), &session, target.as_deref(), &query, limit)
     }
 }
 
 impl upkeep::Guest for Component {
-    fn evictable(_: Vec<String>) -> Result<Vec<String>, Error> {
-        unsupported()
+    fn evictable(memory_ids: Vec<String>) -> Result<Vec<String>, Error> {
+        crate::upkeep::evictable(&mut host(), &memory_ids)
     }
-    fn sweep(_: u32) -> Result<upkeep::Swept, Error> {
-        unsupported()
+    fn sweep(limit: u32) -> Result<Swept, Error> {
+        crate::upkeep::sweep(&mut host(), limit)
     }
-    fn session_ended(_: SessionKey) -> Result<(), Error> {
-        unsupported()
+    fn session_ended(session: SessionKey) -> Result<(), Error> {
+        crate::upkeep::session_ended(&mut host(), &session)
     }
-    fn forget(_: Vec<String>) -> Result<upkeep::Forgotten, Error> {
-        unsupported()
+    fn forget(memory_ids: Vec<String>) -> Result<Forgotten, Error> {
+        crate::upkeep::forget(&mut host(), &memory_ids)
     }
-}
-
-/// Not built yet. Never an empty success, which a caller would take for an answer.
-fn unsupported<T>() -> Result<T, Error> {
-    Err(Error::Other("unsupported".into()))
 }
 
 impl wire::Guest for Component {

@@ -5,12 +5,13 @@
 //! WebAssembly component and, for tests and benches, natively.
 //!
 //! Data flows one way: `wire` → `orchestrator` → `resolver` → `visibility` → `capacity` → `block` → `snapshot`;
-//! `child` → `snapshot` → `block`.
+//! `child` → `snapshot` → `block`; `recall` → `visibility`; `upkeep` → `erasure`.
 
 pub mod audit;
 pub mod block;
 pub mod capacity;
 pub mod child;
+pub mod erasure;
 #[cfg(test)]
 mod fake;
 pub mod hand_over;
@@ -20,6 +21,7 @@ pub mod json;
 pub mod markers;
 pub mod orchestrator;
 pub mod pages;
+pub mod recall;
 pub mod resolver;
 pub mod session;
 pub mod settings;
@@ -27,6 +29,7 @@ pub mod snapshot;
 pub mod state;
 pub mod tokens;
 pub mod tools;
+pub mod upkeep;
 pub mod visibility;
 pub mod wire;
 
@@ -53,7 +56,7 @@ pub mod contract {
         audit::Entry,
         directory::{Direction, Link, Project, Session},
         environment::Level,
-        memories::{Audience, Memory},
+        memories::{Audience, Memory, SearchFilter},
         snapshots::{Delivery, Frozen, Given, HandOver, Offer, OfferFilter, Page, Selection, Snapshot, StoredPage},
         types::*,
     };
@@ -62,6 +65,7 @@ pub mod contract {
         child::{Answer, CarriedIds, Claim, Hints, Outcome as DeliveryOutcome},
         orchestrator::{Carry, Delegated, Outcome as DelegationOutcome, Request},
         tools::{Found, View},
+        upkeep::{Forgotten, Swept},
         wire::{Delegation, Marked},
     };
 }

@@ -47,6 +47,8 @@ pub struct PageState {
     pub spans: Vec<(u32, u32, u32)>,
 }
 
+fields!(PageState: spans);
+
 /// What a block is composed from and for.
 #[derive(Clone, Serialize)]
 pub struct Order {

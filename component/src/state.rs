@@ -85,6 +85,18 @@ impl<A: Read, B: Read> Read for (A, B) {
     }
 }
 
+impl<A: Read, B: Read, C: Read> Read for (A, B, C) {
+    fn read(value: &Json) -> Option<(A, B, C)> {
+        match value {
+            Json::List(values) => match values.as_slice() {
+                [a, b, c] => Some((A::read(a)?, B::read(b)?, C::read(c)?)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 /// A struct, field by field.
 macro_rules! fields {
     ($type:ty: $($field:ident),+) => {

@@ -1,4 +1,4 @@
-//! What an agent's own memory tool calls (R1). `recall` is not built yet.
+//! What an agent's own memory tool calls by id (R1). Search is for `recall`.
 
 use crate::contract::*;
 use crate::resolver::{Resolution, resolve};
@@ -24,7 +24,8 @@ pub fn get<I: Imports>(imports: &mut I, key: &SessionKey, names: &[String]) -> R
     }
 }
 
-fn view(row: Memory, body: String) -> View {
+/// A memory as its tool shows it.
+pub fn view(row: Memory, body: String) -> View {
     View {
         id: row.id,
         owner: row.owner.unwrap_or_default(),

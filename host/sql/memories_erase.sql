@@ -1,2 +1,3 @@
--- Deletes the rows of these memories; their ids stay used. :ids, JSON array of texts. Part of `upkeep.forget`.
-DELETE FROM memories WHERE memory_id IN (SELECT value FROM json_each(:ids));
+-- Ends upkeep.forget, in its unit of work. :ids, JSON array of texts. The ids that had a row. Needs PRAGMA secure_delete, and
+-- a truncating checkpoint after the commit, so that the text does not survive.
+DELETE FROM memories WHERE memory_id IN (SELECT value FROM json_each(:ids)) RETURNING memory_id;

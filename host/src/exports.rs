@@ -101,7 +101,8 @@ impl Export {
     pub fn access(self) -> Option<Access> {
         use Export::*;
         match self {
-            Delegate | Revoke | Deliver | Recall | Sweep | SessionEnded | Forget => Some(Access::Write),
+            Delegate | Revoke | Deliver | Sweep | SessionEnded | Forget => Some(Access::Write),
+            Recall => Some(Access::Relaxed),
             Estimate | Revalidate | Replay | Page | Get | Evictable => Some(Access::Read),
             Encode | Decode | ParseMarkers | Describe => None,
         }
@@ -146,7 +147,7 @@ mod tests {
             assert_eq!(Export::by_name(export.name()), Some(export));
             for import in writing {
                 let allowed = export.allows(import);
-                assert!(!allowed || export.access() == Some(Access::Write), "{export:?} {import:?}");
+                assert!(!allowed || export.access().is_some_and(Access::writes), "{export:?} {import:?}");
             }
         }
         assert!(!Export::Deliver.allows(Import::Remove) && !Export::Delegate.allows(Import::Overwrite));

@@ -8,6 +8,7 @@ use crate::environment::{Clock, TokenCounter, hex, sha256};
 use crate::exports::{Export, Import};
 use crate::generated::agent_memory::prefetch as wit;
 use crate::limits::{Limits, Meter, Stopped};
+use crate::overlay;
 use crate::store::{Fault, Memories, Rows, Store, StoreFailure};
 
 /// What one wasmtime store holds.
@@ -79,7 +80,7 @@ impl<S: Store> State<S> {
         if self.unit.bytes_out > self.limits.bytes_out { Err(Stopped::TooMuch.into()) } else { Ok(()) }
     }
 
-    fn memories(&mut self) -> &mut dyn Memories {
+    pub fn memories(&mut self) -> &mut dyn Memories {
         match &mut self.memories {
             Some(source) => source.as_mut(),
             None => &mut self.store,
@@ -163,17 +164,17 @@ impl<S: Store> wit::memories::Host for State<S> {
 impl<S: Store> wit::directory::Host for State<S> {
     fn sessions(&mut self, keys: Vec<SessionKey>) -> Result<Vec<Option<Session>>, Fault> {
         self.enter(Import::Read)?;
-        Ok(self.store.sessions(&keys)?)
+        Ok(overlay::sessions(&mut self.store, self.memories.as_deref_mut(), &keys)?)
     }
 
     fn projects(&mut self, ids: Vec<String>) -> Result<Vec<Option<Project>>, Fault> {
         self.enter(Import::Read)?;
-        Ok(self.store.projects(&ids)?)
+        Ok(overlay::projects(&mut self.store, self.memories.as_deref_mut(), &ids)?)
     }
 
     fn workspace_projects(&mut self, workspace: String) -> Result<Vec<Project>, Fault> {
         self.enter(Import::Read)?;
-        let rows = self.store.workspace_projects(&workspace)?;
+        let rows = overlay::workspace_projects(&mut self.store, self.memories.as_deref_mut(), &workspace)?;
         self.hand_in(rows, each(|row: &Project| 64 + row.id.len()))
     }
 

@@ -11,6 +11,7 @@ pub mod json;
 pub mod limits;
 pub mod memory_store;
 pub mod operator;
+mod overlay;
 mod request;
 pub mod runtime;
 pub mod sqlite_store;
@@ -24,7 +25,7 @@ pub use memory_store::MemoryStore;
 pub const NOTICE: &str = "[memory-prefetch] No memories were delivered: they could not be read. Go on without them, or ask the agent \
      that delegated this task.\n";
 
-pub use runtime::{CallError, LoadError, Prefetch, Runtime};
+pub use runtime::{CallError, Erased, LoadError, Prefetch, Runtime};
 pub use sqlite_store::{SqliteOptions, SqliteStore};
 
 /// The contract's types, generated from `wit/`.

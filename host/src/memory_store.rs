@@ -111,13 +111,6 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// Delete the rows of these memories, with which `upkeep.forget` ends. Their ids are never given out again. Part of
-    /// the open unit of work.
-    pub fn erase_memories(&mut self, ids: &[String]) -> Rows<()> {
-        self.change()?.memories.retain(|row| !ids.contains(&row.id));
-        Ok(())
-    }
-
     /// For `conformance`: change a stored page behind its checksum's back.
     pub(crate) fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> bool {
         let frozen = self.now.snapshot(snapshot_ref);
@@ -128,7 +121,7 @@ impl MemoryStore {
     /// The state, to be changed by a storage function.
     fn change(&mut self) -> Rows<&mut State> {
         match self.unit {
-            Some((Access::Write, _)) => Ok(&mut self.now),
+            Some((access, _)) if access.writes() => Ok(&mut self.now),
             _ => Err(StoreFailure::Other("this writes, and no unit of work that writes is open".into())),
         }
     }
@@ -157,6 +150,13 @@ impl Memories for MemoryStore {
         Err(StoreFailure::Other("search is not built yet".into()))
     }
 
+    fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
+        let state = self.change()?;
+        let there = state.memories.iter().filter(|row| ids.contains(&row.id)).map(|row| row.id.clone()).collect();
+        state.memories.retain(|row| !ids.contains(&row.id));
+        Ok(there)
+    }
+
     fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
         // Uses are not counted here.
         Ok(())
@@ -168,7 +168,7 @@ impl Store for MemoryStore {
         if self.unit.is_some() {
             return Err(StoreFailure::Other("a unit of work is open already".into()));
         }
-        let before = if access == Access::Write { self.now.clone() } else { State::default() };
+        let before = if access.writes() { self.now.clone() } else { State::default() };
         self.unit = Some((access, before));
         Ok(())
     }
@@ -181,7 +181,9 @@ impl Store for MemoryStore {
     }
 
     fn roll_back(&mut self) {
-        if let Some((Access::Write, before)) = self.unit.take() {
+        if let Some((access, before)) = self.unit.take()
+            && access.writes()
+        {
             self.now = before;
         }
     }
@@ -240,7 +242,12 @@ impl Store for MemoryStore {
 
     fn revoke(&mut self, refs: &[String], at: Instant) -> Rows<()> {
         for frozen in self.change()?.snapshots_in(refs) {
-            frozen.snapshot.revoked_at.get_or_insert(at);
+            if frozen.snapshot.revoked_at.is_none() {
+                frozen.snapshot.revoked_at = Some(at);
+                if frozen.snapshot.pages > 0 {
+                    frozen.snapshot.keep_until = frozen.snapshot.keep_until.min(at);
+                }
+            }
         }
         Ok(())
     }
@@ -284,6 +291,7 @@ impl Store for MemoryStore {
         for frozen in self.change()?.snapshots_in(refs) {
             frozen.pages.clear();
             frozen.snapshot.pages = 0;
+            frozen.snapshot.state.clear();
             frozen.snapshot.memory_ids.clear();
             frozen.snapshot.keep_until = keep_until;
         }

@@ -331,6 +331,15 @@ pub struct Prefetch<S: Store + 'static> {
     sandbox: Sandbox<S>,
 }
 
+/// What an erasure touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erased {
+    /// How many snapshots held one of the memories.
+    pub snapshots: u32,
+    /// The memories that had a row. Where they lie in a source that is only read, none: they must be erased there.
+    pub memories: Vec<String>,
+}
+
 type Called<T> = wasmtime::Result<Result<T, contract::Error>>;
 
 impl<S: Store + 'static> Prefetch<S> {
@@ -472,10 +481,19 @@ impl<S: Store + 'static> Prefetch<S> {
         })
     }
 
-    /// `upkeep.forget`
-    pub fn forget(&mut self, memory_ids: &[String]) -> Result<Forgotten, CallError> {
+    /// `upkeep.forget`, with the rows of the memories themselves, in the same unit of work (R17).
+    pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
         self.call(Export::Forget, None, texts(memory_ids), |run| {
-            run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)
+            let forgotten = run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)?;
+            Ok(forgotten.and_then(|Forgotten { snapshots }| {
+                // R2: how the policy reads an id.
+                let ids: Vec<String> =
+                    memory_ids.iter().map(|id| id.strip_prefix('#').unwrap_or(id).to_owned()).collect();
+                let erased = run.wasm.data_mut().memories().erase(&ids);
+                erased.map(|memories| Erased { snapshots, memories }).map_err(|failure| {
+                    contract::Error::Store(failure.into())
+                })
+            }))
         })
     }
 
@@ -570,7 +588,7 @@ impl<S: Store + 'static> Prefetch<S> {
         let Some(access) = export.access() else { return result };
 
         let result = result.and_then(|value| {
-            if access == Access::Write {
+            if access.writes() {
                 let rows: Vec<AuditRow> = entries.iter().cloned().map(|entry| row(entry, false)).collect();
                 state.store.append_audit(&rows)?;
             }

@@ -38,6 +38,22 @@ pub enum Access {
     Read,
     /// A transaction that nobody else writes beside.
     Write,
+    /// As [`Access::Write`], but a power cut may undo it: for counts of use and notes, which nobody waits for a disk for.
+    Relaxed,
+}
+
+impl Access {
+    /// Whether something may be changed.
+    pub fn writes(self) -> bool {
+        self != Access::Read
+    }
+}
+
+/// What a source of memories knows of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The workspace that it is in, in the source's own words. `None`: in none.
+    pub workspace: Option<String>,
 }
 
 /// Where memories are. A harness that has its own memory store implements this over it and leaves the rest to
@@ -60,6 +76,24 @@ pub trait Memories: Send {
 
     /// `memories.record-access`: count one use of each row. A store that is open for reading only does nothing.
     fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()>;
+
+    /// R17: delete the rows of these memories with all that is derived from them (index terms, old versions), as part of
+    /// the open unit of work, and say which were there. Their ids are never given out again. A source that is open for
+    /// reading only deletes nothing and answers with an empty list.
+    fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>>;
+
+    /// R10: where these projects stand, in the order asked, for a source that keeps workspaces itself. `None`: it does not
+    /// know the project, and the directory's word holds. A project that only the source knows counts as one whose memory
+    /// is on and that is trusted; both are the user's to change in the directory.
+    fn places(&mut self, projects: &[String]) -> Rows<Vec<Option<Place>>> {
+        Ok(vec![None; projects.len()])
+    }
+
+    /// The projects of a workspace that the source keeps itself, in a fixed order.
+    fn members(&mut self, workspace: &str) -> Rows<Vec<String>> {
+        let _ = workspace;
+        Ok(Vec::new())
+    }
 }
 
 /// One audit entry with what only the host can say.

@@ -100,14 +100,6 @@ impl SqliteStore {
         Ok(SqliteStore { connection, busy_timeout: Duration::ZERO, unit: None, checked: 0, scrub: Scrub::Clean })
     }
 
-    /// Delete the rows of these memories, with which `upkeep.forget` ends. Their ids are never given out again. Part of
-    /// the open unit of work.
-    pub fn erase_memories(&mut self, ids: &[String]) -> Rows<()> {
-        self.erasing();
-        self.change(sql!("memories_erase"), named_params! { ":ids": rows::texts(ids.iter().map(String::as_str))? })?;
-        Ok(())
-    }
-
     /// The same file, as a new process would open it.
     pub(crate) fn reopen(self) -> Rows<SqliteStore> {
         let path = self.connection.path().map(String::from).unwrap_or_default();
@@ -160,13 +152,29 @@ impl SqliteStore {
 
     /// Run a statement that writes, and say how many rows it changed.
     fn change(&self, sql: &str, params: Params) -> Rows<usize> {
-        if self.unit != Some(Access::Write) {
+        self.may_change()?;
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// Run a statement that writes and answers with rows.
+    fn change_returning<T>(
+        &self,
+        sql: &str,
+        params: Params,
+        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Rows<Vec<T>> {
+        self.may_change()?;
+        self.read(sql, params, read)
+    }
+
+    fn may_change(&self) -> Rows<()> {
+        if !self.unit.is_some_and(Access::writes) {
             return Err(StoreFailure::Other("this writes, and no unit of work that writes is open".into()));
         }
         if self.connection.is_autocommit() {
             return Err(StoreFailure::Other("this unit of work was undone after an error".into()));
         }
-        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+        Ok(())
     }
 
     /// Text is about to be erased: keep it out of the log, once the unit is kept.
@@ -239,6 +247,12 @@ impl Memories for SqliteStore {
         Err(StoreFailure::Other("search is not built yet".into()))
     }
 
+    fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
+        self.erasing();
+        let ids = rows::texts(ids.iter().map(String::as_str))?;
+        self.change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))
+    }
+
     fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
         let ids = rows::texts(ids.iter().map(String::as_str))?;
         self.change(sql!("memories_record_access"), named_params! { ":ids": ids, ":at": rows::instant(at)? })?;
@@ -253,14 +267,16 @@ impl Store for SqliteStore {
         }
         let begin = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::Write | Access::Relaxed => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
         match access {
             // Its first statement fixes what it sees; whether that may be read is asked before the unit ends.
             Access::Read => Ok(()),
-            Access::Write => open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back()),
+            Access::Write | Access::Relaxed => {
+                open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())
+            }
         }
     }
 
@@ -280,7 +296,7 @@ impl Store for SqliteStore {
             self.roll_back();
             return Err(error.into());
         }
-        let wrote = self.unit.take() == Some(Access::Write);
+        let wrote = self.unit.take().is_some_and(Access::writes);
         if wrote && self.scrub != Scrub::Clean {
             self.scrub();
         }
