@@ -632,7 +632,7 @@ fn erased_text_does_not_survive() {
         ("overwrite", |store| store.overwrite(&[frozen("snap_2", &[], "short")])),
         ("strip", |store| store.strip(&texts(&["snap_2"]), 1)),
         ("remove", |store| store.remove(&texts(&["snap_2"]))),
-        ("erase", |store| store.erase(&texts(&["55"]))),
+        ("erase", |store| store.erase(&texts(&["55"])).map(drop)),
         ("unattached", |store| store.remove_unattached(1_000, 9).map(drop)),
     ];
     for (name, erase) in erase {

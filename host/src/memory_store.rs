@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::allowance::Allowance;
 use crate::contract::*;
 use crate::operator::{Listed, MemoryEdit, NewMemory, NewSession, Operator};
+use crate::search::{Query, admits};
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
 /// A store without a file. One process, one thread, and nothing is kept.
@@ -26,6 +27,8 @@ struct State {
     links: Vec<Link>,
     /// With their bodies, oldest first.
     memories: Vec<Memory>,
+    /// How often memories were used by their owners, and when last.
+    uses: BTreeMap<String, (u32, Instant)>,
     /// Every id that was ever a memory's (R2).
     used_ids: BTreeSet<String>,
     snapshots: Vec<Frozen>,
@@ -146,19 +149,31 @@ impl Memories for MemoryStore {
         Ok(ids.iter().map(|id| find(id).map(|row| with_body(row, &mut allowance))).collect())
     }
 
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Err(StoreFailure::Other("search is not built yet".into()))
+    fn search(&mut self, filter: &SearchFilter, query: &str, limit: u32, max_bytes: u32) -> Rows<Vec<Memory>> {
+        let query = Query::parse(query);
+        let mut allowance = Allowance::of(max_bytes);
+        let admitted = self.now.memories.iter().rev().filter(|row| admits(filter, row));
+        let scored = admitted.map(|row| (query.score(row.body.as_deref().unwrap_or_default()), row));
+        let mut found: Vec<(u32, &Memory)> = scored.filter(|(score, _)| *score > 0).collect();
+        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        Ok(found.into_iter().take(limit as usize).map(|(_, row)| with_body(row, &mut allowance)).collect())
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
         let state = self.change()?;
         let there = state.memories.iter().filter(|row| ids.contains(&row.id)).map(|row| row.id.clone()).collect();
         state.memories.retain(|row| !ids.contains(&row.id));
+        state.uses.retain(|id, _| !ids.contains(id));
         Ok(there)
     }
 
-    fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
-        // Uses are not counted here.
+    fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
+        let uses = &mut self.change()?.uses;
+        for id in ids {
+            let (count, last) = uses.entry(id.clone()).or_default();
+            *count += 1;
+            *last = at.max(*last);
+        }
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use rusqlite::{Connection, Row, ToSql, named_params};
 
 use crate::allowance::Allowance;
 use crate::contract::*;
+use crate::search::Query;
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
 /// A statement of `host/sql/`, by its file's name.
@@ -76,6 +77,9 @@ enum Scrub {
     /// In the log.
     Due,
 }
+
+/// How many matches of a search are ranked: bm25 takes about a microsecond for each.
+const RANKED: i64 = 3_000;
 
 type Params<'a> = &'a [(&'a str, &'a dyn ToSql)];
 
@@ -194,6 +198,27 @@ impl SqliteStore {
         self.scrub = if matches!(done, Ok(false)) { Scrub::Clean } else { Scrub::Due };
     }
 
+    /// What to look for: the rarest of the query's words and runs, as many as have no more than [`RANKED`] matches
+    /// together, and at least one. Ranking is what takes time, and common words rank next to nothing.
+    fn rare_terms(&self, query: &Query) -> Rows<Option<String>> {
+        let mut counted = Vec::new();
+        for term in query.expressions() {
+            let params = named_params! { ":term": term, ":most": RANKED };
+            let count = self.read(sql!("memories_search_count"), params, |row| row.get::<_, i64>(0))?.into_iter().sum();
+            if count > 0 {
+                counted.push((count, term));
+            }
+        }
+        counted.sort_by_key(|(count, _)| *count);
+        let mut sum = 0;
+        let rare = counted.into_iter().enumerate().take_while(|(place, (count, _))| {
+            sum += count;
+            *place == 0 || sum <= RANKED
+        });
+        let terms: Vec<String> = rare.map(|(_, (_, term))| term).collect();
+        Ok((!terms.is_empty()).then(|| terms.join(" OR ")))
+    }
+
     /// The pages of these snapshots, put with them. `page`: only that one.
     fn with_pages(&self, rows: Vec<Option<Snapshot>>, page: Option<u32>) -> Rows<Vec<Option<Frozen>>> {
         let refs = rows::texts(rows.iter().map(|row| row.as_ref().map_or("", |row| row.snapshot_ref.as_str())))?;
@@ -243,8 +268,25 @@ impl Memories for SqliteStore {
         Ok(found.into_iter().map(Option::flatten).collect())
     }
 
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Err(StoreFailure::Other("search is not built yet".into()))
+    fn search(&mut self, filter: &SearchFilter, query: &str, limit: u32, max_bytes: u32) -> Rows<Vec<Memory>> {
+        let Some(terms) = self.rare_terms(&Query::parse(query))? else { return Ok(Vec::new()) };
+        let mut allowance = Allowance::of(max_bytes);
+        let found = self.read(
+            sql!("memories_search"),
+            named_params! {
+                ":terms": terms,
+                ":owner": filter.owner,
+                ":shared_in": filter.shared_in,
+                ":projects": rows::texts(filter.projects.iter().map(String::as_str))?,
+                ":at": rows::instant(filter.at)?,
+                ":trusted_only": filter.trusted_only,
+                ":most": RANKED,
+                ":limit": limit,
+            },
+            // A row that cannot be read is left out.
+            |row| Ok(rows::memory(row, 0, &mut allowance).ok()),
+        )?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
