@@ -8,7 +8,7 @@ use memory_prefetch::contract::*;
 use memory_prefetch::environment::Clock;
 use memory_prefetch::limits::{Limits, Stopped};
 use memory_prefetch::memory_store::MemoryStore;
-use memory_prefetch::operator::{NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, NewSession, Operator};
 use memory_prefetch::runtime::BUILT_IN;
 use memory_prefetch::{CallError, LoadError, Prefetch, Runtime};
 
@@ -135,7 +135,7 @@ fn audit_entries_survive_a_roll_back() {
     delegate(&mut prefetch, "write, then fail").unwrap_err();
     delegate(&mut prefetch, "write").unwrap();
     let digest = prefetch.runtime().digest().to_owned();
-    let rows = prefetch.store().all_audit(10).unwrap();
+    let rows = prefetch.store().all_audit(&AuditFilter::default(), 10).unwrap();
     let rolled_back: Vec<bool> = rows.iter().map(|row| row.rolled_back).collect();
     assert_eq!(rolled_back, [false, true, true]);
     for row in rows {

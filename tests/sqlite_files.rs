@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use memory_prefetch::contract::*;
-use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::sqlite_store::{SqliteOptions, SqliteStore};
 use memory_prefetch::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 use rusqlite::config::DbConfig;
@@ -573,7 +573,7 @@ fn reads_never_write() {
     store.replay(&key, None, 1).unwrap();
     store.settings(None, &texts(&["max-ids"])).unwrap();
     store.all_memories(0, 9).unwrap();
-    store.all_audit(9).unwrap();
+    store.all_audit(&AuditFilter::default(), 9).unwrap();
     store.commit().unwrap();
     assert!(bytes() == before);
     // Opening and closing do not write either.
@@ -790,7 +790,7 @@ fn audit_of_a_later_version_can_be_read() {
         entry,
     };
     store.append_audit(&[row]).unwrap();
-    assert_eq!(store.all_audit(9).unwrap()[0].export, "later.function");
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap()[0].export, "later.function");
 }
 
 #[test]
@@ -845,8 +845,13 @@ fn every_statement_uses_an_index() {
                 && !line.contains("VIRTUAL TABLE")
                 && !line.starts_with("SCAN held")
                 && !line.starts_with("SCAN parent")
+                && !line.starts_with("SCAN (subquery")
+                && !line.starts_with("SCAN hits")
+                && !line.starts_with("SCAN best")
                 && !line.starts_with("SCAN CONSTANT ROW");
-            assert!(!scan && !line.contains("TEMP B-TREE"), "{name}: {line}");
+            // Which matches are best is not known before they are ranked.
+            let sorts = line.contains("TEMP B-TREE") && name != "memories_search.sql";
+            assert!(!scan && !sorts, "{name}: {line}");
         }
     }
     assert!(seen > 30, "only {seen} statements");

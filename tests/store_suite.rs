@@ -4,7 +4,7 @@
 
 use memory_prefetch::contract::*;
 use memory_prefetch::memory_store::MemoryStore;
-use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::sqlite_store::{SqliteOptions, SqliteStore};
 use memory_prefetch::store::{Access, AuditRow, Rows, StoreFailure};
 
@@ -556,7 +556,7 @@ fn holding_whatever_the_age(store: AnyStore) {
         rows.iter().try_for_each(|row| store.insert_snapshot(row))?;
         store.revoke(&texts(&["snap_2"]), 30)
     });
-    let revoked = Snapshot { revoked_at: Some(30), ..rows[1].snapshot.clone() };
+    let revoked = Snapshot { revoked_at: Some(30), keep_until: 30, ..rows[1].snapshot.clone() };
     let second = Frozen { snapshot: revoked, ..rows[1].clone() };
     assert_eq!(store.holding(&texts(&["11", "55"]), 9).unwrap(), [rows[0].clone(), second]);
     assert_eq!(store.holding(&texts(&["11", "55"]), 1).unwrap().len(), 1);
@@ -584,7 +584,7 @@ fn expired_then_stripped_then_removed(store: AnyStore) {
     assert_eq!(store.expired(300, 0).unwrap(), []);
 
     write(store, |store| store.strip(&texts(&["snap_2", "unknown"]), 400));
-    let tombstone = Snapshot { pages: 0, memory_ids: vec![], keep_until: 400, ..early.snapshot };
+    let tombstone = Snapshot { pages: 0, memory_ids: vec![], keep_until: 400, state: String::new(), ..early.snapshot };
     let stored = store.snapshots(&texts(&["snap_2"]), Selection::All).unwrap().pop().flatten().unwrap();
     assert_eq!(stored, Frozen { snapshot: tombstone.clone(), pages: vec![] });
     assert_eq!(store.pinned(&texts(&["55"]), 0).unwrap(), [""; 0]);
@@ -1031,8 +1031,8 @@ fn audit_goes_with_its_unit_or_by_itself(store: AnyStore) {
     store.append_audit(&[audit("undone")]).unwrap();
     store.roll_back();
     store.append_audit(&[]).unwrap();
-    assert_eq!(store.all_audit(9).unwrap(), [audit("kept"), own, audit("first")]);
-    assert_eq!(store.all_audit(1).unwrap(), [audit("kept")]);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap(), [audit("kept"), own, audit("first")]);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 1).unwrap(), [audit("kept")]);
 }
 
 fn rolling_back_undoes_everything(store: AnyStore) {
@@ -1047,7 +1047,7 @@ fn rolling_back_undoes_everything(store: AnyStore) {
             store.snapshots(&texts(&["snap_1", "snap_2"]), Selection::All).unwrap(),
             store.find_hand_overs(&all_of_parent(), 9).unwrap(),
             store.deliveries(&key("child")).unwrap(),
-            store.all_audit(9).unwrap(),
+            store.all_audit(&AuditFilter::default(), 9).unwrap(),
         )
     };
     let before = everything(store);
@@ -1082,7 +1082,7 @@ fn units_do_not_nest_and_reading_ones_do_not_write(store: AnyStore) {
     refused(store.append_audit(&[audit("reading")]));
     assert_eq!(store.snapshots(&texts(&["snap_1"]), Selection::None).unwrap(), [None]);
     store.commit().unwrap();
-    assert_eq!(store.all_audit(9).unwrap(), []);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap(), []);
 }
 
 /// The suite, once for each store.

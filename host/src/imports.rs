@@ -40,11 +40,31 @@ pub(crate) struct Unit {
     /// The ticker's count when it began.
     pub began: u64,
     pub audit: Vec<Entry>,
+    /// R17: memories whose rows go when the unit is kept.
+    erase: Vec<String>,
+    /// Those of them that were there.
+    pub erased: Vec<String>,
 }
 
 impl Unit {
     pub fn new(export: Export, began: u64, bytes_in: usize) -> Unit {
-        Unit { export, now: None, host_calls: 0, log_lines: 0, bytes_in, bytes_out: 0, began, audit: Vec::new() }
+        Unit {
+            export,
+            now: None,
+            host_calls: 0,
+            log_lines: 0,
+            bytes_in,
+            bytes_out: 0,
+            began,
+            audit: Vec::new(),
+            erase: Vec::new(),
+            erased: Vec::new(),
+        }
+    }
+
+    /// R17: with this unit the rows of these memories go. The ids as the policy reads them (R2).
+    pub fn erase(&mut self, ids: &[String]) {
+        self.erase = ids.iter().map(|id| id.strip_prefix('#').unwrap_or(id).to_owned()).collect();
     }
 }
 
@@ -52,6 +72,15 @@ impl<S: Store> State<S> {
     /// The time of this unit.
     pub fn now(&mut self) -> Instant {
         *self.unit.now.get_or_insert_with(|| self.clock.now())
+    }
+
+    /// R17: what this unit was to erase.
+    pub fn erase(&mut self) -> Rows<()> {
+        let ids = std::mem::take(&mut self.unit.erase);
+        if !ids.is_empty() {
+            self.unit.erased = self.memories().erase(&ids)?;
+        }
+        Ok(())
     }
 
     /// One import is called: may this export do that, and is it not too often?
@@ -80,7 +109,7 @@ impl<S: Store> State<S> {
         if self.unit.bytes_out > self.limits.bytes_out { Err(Stopped::TooMuch.into()) } else { Ok(()) }
     }
 
-    pub fn memories(&mut self) -> &mut dyn Memories {
+    fn memories(&mut self) -> &mut dyn Memories {
         match &mut self.memories {
             Some(source) => source.as_mut(),
             None => &mut self.store,

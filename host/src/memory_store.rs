@@ -2,10 +2,12 @@
 //! must a harness implement", and the second store that the store suite runs against.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allowance::Allowance;
 use crate::contract::*;
-use crate::operator::{Listed, MemoryEdit, NewMemory, NewSession, Operator};
+use crate::operator::{AuditFilter, Listed, MemoryEdit, NewMemory, NewSession, Operator};
 use crate::search::{Query, admits};
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
@@ -13,8 +15,20 @@ use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     now: State,
+    /// Whether somebody else writes, for `conformance`.
+    locked: Arc<AtomicBool>,
     /// What access the open unit of work has, and what the state was before it.
     unit: Option<(Access, State)>,
+}
+
+/// Somebody else's long write.
+#[derive(Debug)]
+pub struct Lock(Arc<AtomicBool>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default, Clone)]
@@ -114,6 +128,19 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// For `conformance`: a memory as it is held, with how often it was used and when last.
+    pub(crate) fn memory_row(&self, id: &str) -> Option<serde_json::Value> {
+        let row = self.now.memories.iter().find(|row| row.id == id)?;
+        let (uses, used_at) = self.now.uses.get(id).map_or((0, None), |(uses, at)| (*uses, Some(*at)));
+        Some(serde_json::json!({ "row": row, "uses": uses, "used-at": used_at }))
+    }
+
+    /// For `conformance`: as if another process were writing, until the answer is dropped.
+    pub(crate) fn lock(&mut self) -> Lock {
+        self.locked.store(true, Ordering::Relaxed);
+        Lock(self.locked.clone())
+    }
+
     /// For `conformance`: change a stored page behind its checksum's back.
     pub(crate) fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> bool {
         let frozen = self.now.snapshot(snapshot_ref);
@@ -182,6 +209,9 @@ impl Store for MemoryStore {
     fn begin_unit(&mut self, access: Access) -> Rows<()> {
         if self.unit.is_some() {
             return Err(StoreFailure::Other("a unit of work is open already".into()));
+        }
+        if access.writes() && self.locked.load(Ordering::Relaxed) {
+            return Err(StoreFailure::Busy("somebody else is writing".into()));
         }
         let before = if access.writes() { self.now.clone() } else { State::default() };
         self.unit = Some((access, before));
@@ -472,8 +502,14 @@ impl Store for MemoryStore {
 
     fn append_audit(&mut self, rows: &[AuditRow]) -> Rows<()> {
         let own = self.unit.is_none();
+        if own && self.locked.load(Ordering::Relaxed) {
+            return Err(StoreFailure::Busy("somebody else is writing".into()));
+        }
         let state = if own { &mut self.now } else { self.change()? };
-        state.audit.extend_from_slice(rows);
+        for row in rows {
+            let session = row.session.as_ref().map(|key| state.canonical(key));
+            state.audit.push(AuditRow { session, ..row.clone() });
+        }
         Ok(())
     }
 }
@@ -655,7 +691,11 @@ impl Operator for MemoryStore {
         Ok(self.now.settings.iter().map(row).collect())
     }
 
-    fn all_audit(&mut self, limit: u32) -> Rows<Vec<AuditRow>> {
-        Ok(part(self.now.audit.iter().rev().cloned(), 0, limit))
+    fn all_audit(&mut self, filter: &AuditFilter, limit: u32) -> Rows<Vec<AuditRow>> {
+        let session = filter.session.as_ref().map(|key| self.now.canonical(key));
+        let admitted = |row: &&AuditRow| {
+            (session.is_none() || row.session == session) && filter.since.is_none_or(|since| row.at >= since)
+        };
+        Ok(part(self.now.audit.iter().rev().filter(admitted).cloned(), 0, limit))
     }
 }

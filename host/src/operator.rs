@@ -2,7 +2,7 @@
 //! Never reached by a component, which only reads these rows.
 
 use crate::contract::*;
-use crate::store::{Rows, Store};
+use crate::store::{AuditRow, Rows, Store};
 
 /// A memory as it is added.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,15 @@ pub struct NewSession {
     pub parent: Option<SessionKey>,
     /// Whether memory is on for it.
     pub memory_on: bool,
+}
+
+/// Which audit entries to list. All conditions must hold; one that is `None` is not applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditFilter {
+    /// Only what this session asked for, under whichever of its keys.
+    pub session: Option<SessionKey>,
+    /// Only from this instant on.
+    pub since: Option<Instant>,
 }
 
 /// A snapshot for a list: who made it, when, and where it stands.
@@ -119,6 +128,6 @@ pub trait Operator: Store {
     /// All settings: project, name, value.
     fn all_settings(&mut self) -> Rows<Vec<(Option<String>, String, String)>>;
 
-    /// The latest audit entries, youngest first, at most `limit`.
-    fn all_audit(&mut self, limit: u32) -> Rows<Vec<crate::store::AuditRow>>;
+    /// The latest audit entries that the filter admits, youngest first, at most `limit`.
+    fn all_audit(&mut self, filter: &AuditFilter, limit: u32) -> Rows<Vec<AuditRow>>;
 }
