@@ -655,6 +655,76 @@ fn erased_text_does_not_survive() {
     }
 }
 
+/// R17, R42: nor is any of its words in the search index, however its terms were spread over the index by then: among many
+/// others, merged or not, edited, archived, with words that begin like others.
+#[test]
+fn no_word_of_an_erased_memory_is_left() {
+    let (directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    // Words that surround those that are erased, in every page of the index.
+    let filler = |from: usize, to: usize| {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
+        for n in from..to {
+            let words: Vec<String> = (0..40)
+                .map(|k| format!("{}{:x}", ["qu", "zy", "ab", "xw"][k % 4], (n * 40 + k) * 7_919 % 99_991))
+                .collect();
+            connection
+                .execute(
+                    "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project,
+                     category, body) VALUES (1, 0, 1, 1, ?1, 'project', 'ada', 'web', '', ?2)",
+                    (format!("filler {n}"), words.join(" ")),
+                )
+                .unwrap();
+        }
+        connection.execute_batch("COMMIT").unwrap();
+    };
+    let unique = |name: &str| -> Vec<String> {
+        ["quokkazeit", "zyzzyvaform", "abfrakt", "xwlongwordthatnobodyelsehas"]
+            .map(|word| format!("{word}{name}"))
+            .to_vec()
+    };
+    let cases = ["plain", "edited", "archived", "merged", "old"];
+    let add = |store: &mut SqliteStore, name: &str| {
+        let body = format!("{} and 固定{name}小数 SQLiteを使う", unique(name).join(" "));
+        store.add_memory(&memory(Some(name), &body), 1).unwrap();
+    };
+    add(&mut store, "old");
+    filler(0, 1_500);
+    for name in &cases[..4] {
+        add(&mut store, name);
+    }
+    filler(1_500, 3_000);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', 16)")
+        .unwrap();
+    let edit = MemoryEdit { body: Some("short".into()), ..MemoryEdit::default() };
+    store.edit_memory("edited", &edit, 2).unwrap();
+    store.archive_memory("archived", true).unwrap();
+    for word in unique("plain") {
+        assert!(holds(&directory, &word), "{word}");
+    }
+    for name in cases {
+        write(&mut store, |store| store.erase(&texts(&[name])));
+        for word in unique(name) {
+            // Also not the part that tells it from its neighbours.
+            let rest = &word[2..];
+            assert!(!holds(&directory, &word) && !holds(&directory, rest), "{word} of {name}");
+        }
+    }
+    let filter =
+        SearchFilter { owner: "ada".into(), shared_in: None, projects: texts(&["web"]), at: 1, trusted_only: true };
+    store.begin_unit(Access::Read).unwrap();
+    assert_eq!(store.search(&filter, "quokkazeitplain 固定 SQLite", 9, u32::MAX).unwrap(), []);
+    store.commit().unwrap();
+    let sound: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(sound, 0);
+}
+
 /// A reader keeps the log for a while; the next unit that writes, or closing, makes up for it.
 #[test]
 fn erased_text_is_taken_out_of_the_log_later_if_a_reader_needs_it() {

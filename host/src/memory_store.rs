@@ -76,6 +76,11 @@ impl State {
         }
     }
 
+    /// How often a memory was used, and when last.
+    fn uses(&self, id: &str) -> (u32, Option<Instant>) {
+        self.uses.get(id).map_or((0, None), |(uses, at)| (*uses, Some(*at)))
+    }
+
     fn snapshot(&mut self, snapshot_ref: &str) -> Option<&mut Frozen> {
         self.snapshots.iter_mut().find(|frozen| frozen.snapshot.snapshot_ref == snapshot_ref)
     }
@@ -131,7 +136,7 @@ impl MemoryStore {
     /// For `conformance`: a memory as it is held, with how often it was used and when last.
     pub(crate) fn memory_row(&self, id: &str) -> Option<serde_json::Value> {
         let row = self.now.memories.iter().find(|row| row.id == id)?;
-        let (uses, used_at) = self.now.uses.get(id).map_or((0, None), |(uses, at)| (*uses, Some(*at)));
+        let (uses, used_at) = self.now.uses(id);
         Some(serde_json::json!({ "row": row, "uses": uses, "used-at": used_at }))
     }
 
@@ -664,6 +669,11 @@ impl Operator for MemoryStore {
 
     fn all_memories(&mut self, offset: u32, limit: u32) -> Rows<Vec<Memory>> {
         Ok(part(self.now.memories.iter().cloned(), offset, limit))
+    }
+
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>> {
+        let there = self.now.memories.iter().any(|row| row.id == id);
+        Ok(there.then(|| self.now.uses(id)))
     }
 
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>> {

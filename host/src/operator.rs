@@ -120,6 +120,9 @@ pub trait Operator: Store {
     /// All memories with their bodies, by age, at most `limit` after skipping `offset`.
     fn all_memories(&mut self, offset: u32, limit: u32) -> Rows<Vec<Memory>>;
 
+    /// How often a memory was counted as used by its owner's recalls, and when last. `None`: there is no such memory.
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>>;
+
     /// Snapshots, youngest first, at most `limit` after skipping `offset`.
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>>;
 

@@ -4,7 +4,7 @@ use memory_prefetch::contract::{Instant, SessionKey};
 use memory_prefetch::operator::{AuditFilter, Operator};
 use memory_prefetch::store::AuditRow;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::app::{App, Missing};
 use super::failure::Failure;
@@ -95,14 +95,18 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     if app.out.json {
-        let entries: Vec<Shape> = rows.into_iter().map(Shape::from).collect();
-        return app.out.object(&json!({ "entries": entries, "more": more }));
+        #[derive(Serialize)]
+        struct List {
+            entries: Vec<Shape>,
+            more: bool,
+        }
+        return app.out.object(&List { entries: rows.into_iter().map(Shape::from).collect(), more });
     }
     if rows.is_empty() {
         return app.out.text("No entries.\n");
     }
     let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    app.out.text(&table(&["TIME", "SESSION", "ACTION", "OUTCOME", "", "SNAPSHOTS", "MEMORIES"], &cells))?;
+    app.out.text(&table(&["TIME", "SESSION", "ACTION", "OUTCOME", "", "SNAPSHOTS", "MEMORIES", "DETAILS"], &cells))?;
     if more {
         app.out.note("there are more: raise --limit");
     }
@@ -113,6 +117,8 @@ fn cells(row: &AuditRow) -> Vec<String> {
     let session = row.session.as_ref().map_or("operator".to_owned(), |key| name(&session_name(key)));
     let undone = if row.rolled_back { "UNDONE" } else { "" };
     let entry = &row.entry;
+    let details: Vec<String> =
+        entry.attributes.iter().map(|(name, value)| format!("{} {}", escaped(name), escaped(value))).collect();
     vec![
         shown(row.at),
         session,
@@ -121,6 +127,7 @@ fn cells(row: &AuditRow) -> Vec<String> {
         undone.to_owned(),
         some(&entry.snapshot_refs),
         some(&entry.memory_ids),
+        details.join(", "),
     ]
 }
 

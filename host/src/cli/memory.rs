@@ -236,11 +236,11 @@ fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
     if app.out.json {
         return app.out.object(&json!({ "forgotten": memories, "unknown": unknown, "snapshots": snapshots }));
     }
-    let held = count(snapshots as usize, "snapshot that held", "snapshots that held");
-    app.out.text(&format!(
-        "Erased {}, and cut out of {held} one.\n",
-        if memories.is_empty() { "no memory".to_owned() } else { names(&memories) }
-    ))?;
+    let held = count(snapshots as usize, "snapshot", "snapshots");
+    app.out.text(&match memories.as_slice() {
+        [] => format!("Cut out of {held}.\n"),
+        memories => format!("Erased {}, and cut out of {held}.\n", names(memories)),
+    })?;
     if !unknown.is_empty() {
         app.out.note(&format!("there was no memory {}", names(&unknown)));
     }

@@ -20,7 +20,7 @@ use super::values;
 #[command(after_help = "\
 Example:
   memory-prefetch recall --session lead --limit 5 'login form'
-  memory-prefetch recall --session lead --target archivist 固定")]
+  memory-prefetch recall --session pi/7f3a --target planner 固定")]
 pub struct Args {
     /// The session that searches
     #[arg(long, value_name = "SESSION", value_parser = values::session)]

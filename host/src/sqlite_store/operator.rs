@@ -214,6 +214,11 @@ impl Operator for SqliteStore {
         Ok(found.into_iter().flatten().collect())
     }
 
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>> {
+        let params = named_params! { ":memory_id": id };
+        self.unit_of(Access::Read, |store| Ok(store.read(sql!("operator_memory_use"), params, rows::uses)?.pop()))
+    }
+
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>> {
         let params = named_params! { ":offset": offset, ":limit": limit };
         self.unit_of(Access::Read, |store| {
