@@ -690,14 +690,32 @@ fn no_word_of_an_erased_memory_is_left() {
         store.add_memory(&memory(Some(name), &body), 1).unwrap();
     };
     add(&mut store, "old");
-    filler(0, 1_500);
+    filler(0, 750);
+    // So many that they fill pages of the index, and begin others.
+    let many: Vec<String> = (0..300).map(|n| format!("many {n}")).collect();
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
+    for (n, id) in many.iter().enumerate() {
+        let word = |k: usize| format!("zyvkq{:x} xw{:x}vkq", n * 40 + k, (n * 40 + k) * 7_919);
+        let words: Vec<String> = (0..40).map(word).collect();
+        connection
+            .execute(
+                "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project,
+                 category, body) VALUES (1, 0, 1, 1, ?1, 'project', 'ada', 'web', '', ?2)",
+                (id, words.join(" ")),
+            )
+            .unwrap();
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    drop(connection);
+    filler(750, 1_500);
     for name in &cases[..4] {
         add(&mut store, name);
     }
     filler(1_500, 3_000);
     Connection::open(&path)
         .unwrap()
-        .execute_batch("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', 16)")
+        .execute_batch("PRAGMA secure_delete = ON; INSERT INTO memory_words (memory_words, rank) VALUES ('merge', 16)")
         .unwrap();
     let edit = MemoryEdit { body: Some("short".into()), ..MemoryEdit::default() };
     store.edit_memory("edited", &edit, 2).unwrap();
@@ -713,6 +731,9 @@ fn no_word_of_an_erased_memory_is_left() {
             assert!(!holds(&directory, &word) && !holds(&directory, rest), "{word} of {name}");
         }
     }
+    assert!(holds(&directory, "vkq"));
+    write(&mut store, |store| store.erase(&many));
+    assert!(!holds(&directory, "vkq"));
     let filter =
         SearchFilter { owner: "ada".into(), shared_in: None, projects: texts(&["web"]), at: 1, trusted_only: true };
     store.begin_unit(Access::Read).unwrap();
