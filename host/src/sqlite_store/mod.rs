@@ -81,7 +81,7 @@ enum Scrub {
 }
 
 /// How many matches of a search are ranked: bm25 takes about a microsecond for each.
-const RANKED: i64 = 3_000;
+const RANKED: i64 = 2_000;
 
 type Params<'a> = &'a [(&'a str, &'a dyn ToSql)];
 
