@@ -104,14 +104,19 @@ pub(crate) fn admits(filter: &SearchFilter, row: &Memory) -> bool {
         && (row.trusted || !trusted_only)
 }
 
-/// Whether this character is part of a word or a run; all others part them. Which of the others are letters, marks or
-/// symbols is for the index to tell, which knows all of Unicode.
+/// Whether this character is part of a word or a run; all others part them. A mark that is no letter (a vowel sign, a
+/// virama) belongs to the word that it stands in.
 fn is_searched(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_alphanumeric() } else { !c.is_whitespace() && !c.is_control() && !PARTS.contains(&c) }
+    c.is_alphanumeric() || is_run(c) || !(c.is_ascii() || c.is_whitespace() || c.is_control() || is_symbol(c))
 }
 
-/// What parts Chinese, Japanese and Korean sentences, and is no space.
-const PARTS: [char; 10] = ['、', '。', '・', '「', '」', '『', '』', '！', '？', '，'];
+/// The blocks of punctuation, symbols and pictographs beyond ASCII.
+fn is_symbol(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{bf}' | '\u{d7}' | '\u{f7}' | '\u{2000}'..='\u{2bff}' | '\u{2e00}'..='\u{2fff}'
+        | '\u{3000}'..='\u{303f}' | '\u{30fb}' | '\u{fe00}'..='\u{fe1f}' | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff65}' | '\u{fff0}'..='\u{ffff}' | '\u{1f000}'..='\u{1faff}' | '\u{e0000}'..='\u{e0fff}')
+}
 
 /// Chinese, Japanese and Korean letters. The same ranges stand in the view `memory_texts`.
 fn is_run(c: char) -> bool {
@@ -137,7 +142,8 @@ mod tests {
             expressions("\"a\" NEAR(b, 2) col:c ^d -e"),
             ["\"a\"", "\"near\"", "\"b\"", "\"2\"", "\"col\"", "\"c\"", "\"d\"", "\"e\""]
         );
-        for nothing in ["", " \n", "\"*\"", "()", "\0", "\u{3000}\u{85}"] {
+        for nothing in ["", " \n", "\"*\"", "()", "\0", "\u{3000}\u{85}", "🎉👩‍👩‍👧", "— «…»", "\u{202e}"]
+        {
             assert_eq!(expressions(nothing), [""; 0], "{nothing:?}");
         }
         assert_eq!(expressions("a a A"), ["\"a\""]);
