@@ -88,7 +88,7 @@ fn agree<S: Operator + 'static>(prefetch: &mut Prefetch<S>, seen: &mut Seen) {
     let links = prefetch.store().all_links().unwrap();
     for agent in AGENTS {
         let session = key(agent);
-        let row = prefetch.store().sessions(&[session.clone()]).unwrap().pop().flatten().unwrap();
+        let row = prefetch.store().sessions(std::slice::from_ref(&session)).unwrap().pop().flatten().unwrap();
         let on = row.memory_on && row.project.as_ref().is_some_and(|project| project.memory_on);
         let readable = prefetch.get(&session, &all).unwrap().memories;
         let matching = |view: &&View| view.body.contains("needle");
