@@ -60,6 +60,7 @@ impl Place {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli");
         command
             .env_remove("MEMORY_PREFETCH_COMPONENT")
+            .env_remove("MEMORY_PREFETCH_MEMORIES")
             .env("MEMORY_PREFETCH_STORE", "sqlite:store.sqlite")
             .env("HOME", &cache)
             .env("XDG_CACHE_HOME", cache.join("cache"))
@@ -877,6 +878,7 @@ const VERBS: &[&str] = &[
     "link remove",
     "session remove",
     "project set",
+    "project id",
     "project remove",
     "agent remove",
 ];

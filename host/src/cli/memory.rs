@@ -203,6 +203,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
         Verb::Add(args) => add(args, app),
         Verb::Edit(args) => edit(args, app),
         Verb::Archive { id, undo } => {
+            app.own_memories("archive")?;
             if !app.store(Missing::Refuse)?.archive_memory(&id, !undo)? {
                 return Err(unknown(&id));
             }
@@ -220,6 +221,13 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
             if app.out.json {
                 return app.out.object(&json!({ "forgotten": ids, "snapshots": forgotten.snapshots }));
             }
+            if app.has_source() {
+                let snapshots = count(forgotten.snapshots as usize, "snapshot", "snapshots");
+                return app.out.text(&format!(
+                    "Erased {} from {snapshots}. The store of --memories is only read: erase it there as well.\n",
+                    names(&ids)
+                ));
+            }
             let snapshots = count(forgotten.snapshots as usize, "snapshot", "snapshots");
             app.out.text(&format!("Erased {}, also from {snapshots}.\n", names(&ids)))
         }
@@ -227,6 +235,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
 }
 
 fn add(args: Add, app: &App) -> Result<(), Failure> {
+    app.own_memories("add")?;
     let mut store = app.store(Missing::Create)?;
     agent::must_exist(&mut store, &args.agent)?;
     project::must_exist(&mut store, &args.project)?;
@@ -257,6 +266,7 @@ fn add(args: Add, app: &App) -> Result<(), Failure> {
 }
 
 fn edit(args: Edit, app: &App) -> Result<(), Failure> {
+    app.own_memories("edit")?;
     let edit = MemoryEdit {
         body: args.text.read()?,
         category: args.category,
@@ -290,6 +300,7 @@ fn find(store: &mut impl Memories, id: &str) -> Result<Option<Memory>, Failure> 
 }
 
 fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
+    app.own_memories("list")?;
     let mut rows = app.store(Missing::Refuse)?.all_memories(offset, limit.saturating_add(1))?;
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);

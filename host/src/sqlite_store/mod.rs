@@ -15,6 +15,8 @@ use crate::allowance::Allowance;
 use crate::contract::*;
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
+pub(crate) use open::read_header;
+
 /// A statement of `host/sql/`, by its file's name.
 macro_rules! sql {
     ($name:literal) => {
