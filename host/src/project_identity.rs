@@ -117,7 +117,8 @@ pub fn project_identity(path: &Path) -> Result<String, ProjectIdentityError> {
     if !shallow.status.success() {
         let why = why(&shallow);
         return Err(if why.contains("dubious ownership") {
-            E::Refused { path: path.clone(), root: root.to_owned() }
+            // As git compares it: without links.
+            E::Refused { path: path.clone(), root: root.canonicalize().unwrap_or(root.to_owned()) }
         } else {
             E::Git { path: path.clone(), why }
         });
