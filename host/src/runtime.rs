@@ -490,9 +490,9 @@ impl<S: Store + 'static> Prefetch<S> {
                 let ids: Vec<String> =
                     memory_ids.iter().map(|id| id.strip_prefix('#').unwrap_or(id).to_owned()).collect();
                 let erased = run.wasm.data_mut().memories().erase(&ids);
-                erased
-                    .map(|memories| Erased { snapshots, memories })
-                    .map_err(|failure| contract::Error::Store(failure.into()))
+                erased.map(|memories| Erased { snapshots, memories }).map_err(|failure| {
+                    contract::Error::Store(failure.into())
+                })
             }))
         })
     }
