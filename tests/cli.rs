@@ -781,7 +781,8 @@ fn memories_of_another_program() {
     assert_eq!(code, Some(0));
     assert!(answer["text"].as_str().unwrap().contains("Totals are in cents."), "{answer}");
     // What is frozen needs the other store no more.
-    assert!(place.ok(&["replay", "--session", "child"]).contains("Totals are in cents."));
+    let args = ["--memories", "magic-context:missing.db", "replay", "--session", "child"];
+    assert!(place.ok(&args).contains("Totals are in cents."));
     assert_eq!(place.json(&["memory", "list"])["memories"], json!([]), "nothing was copied");
 
     let own: &[&[&str]] = &[

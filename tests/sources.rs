@@ -349,6 +349,49 @@ fn what_was_frozen_stays_when_the_source_changes() {
 }
 
 #[test]
+fn what_was_given_needs_the_source_no_more() {
+    let context = Context::new();
+    context.add(1, "git:a", "PROJECT_RULES", "one");
+    let mut component = Component::over(context.open(), &["git:a"]);
+    let receipt = component.delegate("git:a", &["1"]);
+    let text = component.deliver("git:a", &receipt);
+    fs::remove_dir_all(context.dir.path()).unwrap();
+    let replayed = component.prefetch.replay(&key("child of git:a")).unwrap();
+    assert_eq!(replayed.into_iter().map(|block| block.text).collect::<Vec<_>>(), [text]);
+    let failure = component.prefetch.get(&key("git:a"), &texts(&["1"])).unwrap_err();
+    assert!(matches!(failure, CallError::Policy(Error::Store(StoreError::Absent(_)))), "{failure:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_database_and_another_file_in_its_place() {
+    let context = Context::new();
+    context.add(1, "git:a", "X", "one");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.db");
+    std::os::unix::fs::symlink(context.path(), &link).unwrap();
+    let mut source = MagicContext::open(&link, &HASTY).unwrap();
+    assert_eq!(bodies(&mut source, &["1"]), [Some("one".to_owned())]);
+    // The log is beside the file, and not beside the link.
+    let mut program = Program::start(&context.path());
+    program.run("UPDATE memories SET content = 'in the log'");
+    settle(&context.path());
+    assert_eq!(bodies(&mut source, &["1"]), [Some("in the log".to_owned())]);
+    let mut fresh = MagicContext::open(&link, &HASTY).unwrap();
+    assert_eq!(bodies(&mut fresh, &["1"]), [Some("in the log".to_owned())]);
+    program.end();
+
+    let other = Context::new();
+    other.add(1, "git:a", "X", "restored");
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(context.dir.path().join(format!("context.db{suffix}")));
+    }
+    fs::rename(other.path(), context.path()).unwrap();
+    assert_eq!(bodies(&mut source, &["1"]), [Some("restored".to_owned())]);
+    assert_eq!(names(elsewhere.path()), ["link.db"]);
+}
+
+#[test]
 fn a_database_that_its_program_writes_to() {
     let context = Context::new();
     context.add(1, "git:a", "PROJECT_RULES", "one");
@@ -428,6 +471,7 @@ fn a_database_at_rest_whose_program_starts_while_it_is_read() {
     let context = Context::new();
     let mut source = context.open();
     source.begin().unwrap();
+    assert_eq!(source.memories(&texts(&["1"]), 100), Ok(vec![None]));
     let mut program = Program::start(&context.path());
     program.run("INSERT INTO memories (project_path, category, content) VALUES ('git:a', 'X', 'one')");
     program.end();
@@ -627,7 +671,7 @@ fn a_schema_that_changes_while_it_is_open() {
     program.run("DROP TABLE workspace_members");
     assert_eq!(row(&mut source, "1").audience, Audience::Project);
     program.run("ALTER TABLE memories RENAME TO memories_2");
-    let failure = source.begin().unwrap_err();
+    let failure = unit(&mut source, |source| source.memories(&texts(&["1"]), 100)).unwrap_err();
     assert!(matches!(&failure, StoreFailure::Damaged(why) if why.contains("table memories")), "{failure}");
     program.run("ALTER TABLE memories_2 RENAME TO memories");
     assert_eq!(bodies(&mut source, &["1"]), [Some("one".to_owned())]);

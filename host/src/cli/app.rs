@@ -111,12 +111,17 @@ impl App {
         Ok(SqliteStore::open(path, &SqliteOptions { busy_timeout: self.globals.busy_timeout, create })?)
     }
 
+    /// The component over the store alone, for verbs that read no memories: what was frozen can be had without them.
+    pub fn frozen(&self) -> Result<Prefetch<SqliteStore>, Failure> {
+        let store = self.store(Missing::Refuse)?;
+        Ok(self.runtime()?.open(store)?)
+    }
+
     /// The component over the store, and over the memories of `--memories`.
     pub fn prefetch(&self) -> Result<Prefetch<SqliteStore>, Failure> {
-        let store = self.store(Missing::Refuse)?;
+        let prefetch = self.frozen()?;
         let options =
             Options { busy_timeout: self.globals.busy_timeout, trusted: self.globals.memories_trust.is_trusted() };
-        let prefetch = self.runtime()?.open(store)?;
         match &self.globals.memories {
             None => Ok(prefetch),
             Some(Source::MagicContext(path)) => {

@@ -30,7 +30,7 @@ pub struct Sweep {
 
 /// Run `evictable`.
 pub fn evictable(args: Evictable, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let ids = app.call(&mut prefetch, |prefetch| prefetch.evictable(&args.ids))?;
     if app.out.json {
         return app.out.object(&json!({ "evictable": ids }));
@@ -43,7 +43,7 @@ pub fn evictable(args: Evictable, app: &App) -> Result<(), Failure> {
 
 /// Run `sweep`.
 pub fn sweep(args: Sweep, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let mut removed: u64 = 0;
     loop {
         let swept = app.call(&mut prefetch, |prefetch| prefetch.sweep(args.batch))?;

@@ -30,6 +30,10 @@ const WORKSPACE: &str = "magic-context:";
 pub struct MagicContext {
     file: ReadOnly,
     trusted: bool,
+    /// Whether a unit of work is open.
+    unit: bool,
+    /// Whether it has read something.
+    begun: bool,
     schema: Option<Schema>,
     /// As the open unit of work sees them, once it has asked.
     workspaces: Option<Workspaces>,
@@ -94,13 +98,35 @@ impl MagicContext {
         let mut source = MagicContext {
             file: ReadOnly::new(path, options.busy_timeout),
             trusted: options.trusted,
+            unit: false,
+            begun: false,
             schema: None,
             workspaces: None,
             warned: false,
         };
         source.begin()?;
+        source.start()?;
         source.end();
         Ok(source)
+    }
+
+    /// The unit's first read fixes what it sees. One that reads nothing does not need the file: what was frozen can be
+    /// had while its program has it locked, or when it is gone.
+    fn start(&mut self) -> Rows<()> {
+        if !self.unit {
+            return Err(StoreFailure::Other("no unit of work is open".into()));
+        }
+        if self.begun {
+            return Ok(());
+        }
+        let version = self.file.begin()?;
+        // Its own program may have migrated it since.
+        if self.schema.as_ref().is_none_or(|schema| schema.version != version) {
+            self.schema = None;
+            self.find_schema(version).inspect_err(|_| self.file.end())?;
+        }
+        self.begun = true;
+        Ok(())
     }
 
     fn find_schema(&mut self, version: i64) -> Rows<()> {
@@ -144,6 +170,7 @@ impl MagicContext {
 
     /// Read with what the schema has, and the workspaces.
     fn read<T>(&mut self, read: impl FnOnce(&Connection, &Schema, &Workspaces) -> Rows<T>) -> Rows<T> {
+        self.start()?;
         let MagicContext { file, schema, workspaces, .. } = self;
         file.read(|connection| {
             let schema = schema.as_ref().ok_or_else(|| StoreFailure::Other("no unit of work is open".into()))?;
@@ -243,18 +270,15 @@ fn rowid(id: &str) -> Option<i64> {
 
 impl Memories for MagicContext {
     fn begin(&mut self) -> Rows<()> {
-        self.workspaces = None;
-        let version = self.file.begin()?;
-        // Its own program may have migrated it since.
-        if self.schema.as_ref().is_none_or(|schema| schema.version != version) {
-            self.schema = None;
-            self.find_schema(version).inspect_err(|_| self.end())?;
-        }
+        self.end();
+        self.unit = true;
         Ok(())
     }
 
     fn end(&mut self) {
         self.file.end();
+        self.unit = false;
+        self.begun = false;
         self.workspaces = None;
     }
 

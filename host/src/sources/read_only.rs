@@ -11,6 +11,7 @@
 //! both are looked at again after each read: if they are not as before, what was read is thrown away, and the answer is
 //! `Busy`; the next unit then reads it as one that is in use.
 
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -34,8 +35,29 @@ pub(super) struct ReadOnly {
 
 struct Open {
     connection: Connection,
+    /// Which file it is, whatever is at the path by now.
+    file: FileId,
     /// What a file that is read as one that does not change looked like.
     at_rest: Option<Rest>,
+}
+
+/// Tells a file from another one that was put in its place, where the system does.
+#[derive(Debug, PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl FileId {
+    fn of(found: &Metadata) -> FileId {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            FileId(found.dev(), found.ino())
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = found;
+            FileId(0, 0)
+        }
+    }
 }
 
 /// What a change of the file would change.
@@ -70,19 +92,20 @@ impl ReadOnly {
     }
 
     fn try_begin(&mut self) -> Rows<i64> {
-        let len = std::fs::metadata(&self.path).map_err(|error| self.absent(&error.to_string()))?;
-        if !len.is_file() {
+        let found = fs::metadata(&self.path).map_err(|error| self.absent(&error.to_string()))?;
+        if !found.is_file() {
             return Err(self.absent("it is not a file"));
         }
         // SQLite would delete the log of a file that was cut to nothing.
-        if len.len() == 0 {
+        if found.len() == 0 {
             return Err(self.absent("it is empty, its program has stored nothing in it"));
         }
         let rest = at_rest(&self.path);
-        let kept = self.open.take().filter(|open| open.at_rest.is_none() || open.at_rest == rest);
-        let open = match kept {
+        let file = FileId::of(&found);
+        let is_good = |open: &Open| open.file == file && (open.at_rest.is_none() || open.at_rest == rest);
+        let open = match self.open.take().filter(is_good) {
             Some(open) => open,
-            None => self.connect(rest)?,
+            None => self.connect(file, rest)?,
         };
         let begun = open.connection.execute_batch("BEGIN DEFERRED").and_then(|()| {
             // The first read fixes what the unit sees.
@@ -93,7 +116,7 @@ impl ReadOnly {
         self.check(version)
     }
 
-    fn connect(&self, rest: Option<Rest>) -> Rows<Open> {
+    fn connect(&self, file: FileId, rest: Option<Rest>) -> Rows<Open> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(|error| self.explain(error))?;
         // Without a log the usual locks make nothing beside the file.
@@ -106,7 +129,7 @@ impl ReadOnly {
         connection.pragma_update(None, "query_only", true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        Ok(Open { connection, at_rest })
+        Ok(Open { connection, file, at_rest })
     }
 
     /// Read something. [`ReadOnly::begin`] comes first.
@@ -176,18 +199,20 @@ fn at_rest(path: &Path) -> Option<Rest> {
 
 /// The file as it is, if nothing that belongs to it lies beside it.
 fn quiet(path: &Path) -> Option<Rest> {
+    // SQLite puts them beside the file that a link leads to.
+    let path = &fs::canonicalize(path).ok()?;
     let beside = ["-wal", "-shm", "-journal"].iter().any(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         // What cannot be looked at counts as there.
         Path::new(&name).try_exists().unwrap_or(true)
     });
-    let found = std::fs::metadata(path).ok()?;
+    let found = fs::metadata(path).ok()?;
     (!beside).then_some(Rest { len: found.len(), modified: found.modified().ok()? })
 }
 
 fn changed_just_now(path: &Path) -> bool {
-    let modified = std::fs::metadata(path).and_then(|found| found.modified());
+    let modified = fs::metadata(path).and_then(|found| found.modified());
     let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     age.is_none_or(|age| age < SETTLED)
 }

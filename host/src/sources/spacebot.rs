@@ -32,6 +32,8 @@ pub struct Spacebot {
     agents: BTreeMap<String, Agent>,
     /// Whether a unit of work is open.
     unit: bool,
+    /// Whether it has looked which agents there are.
+    listed: bool,
 }
 
 /// Where the agents are.
@@ -75,7 +77,8 @@ impl Spacebot {
             Agents::In(directory.clone())
         };
         let project = project_identity(&directory).map_err(|error| StoreFailure::Other(error.to_string()))?;
-        let mut source = Spacebot { place, project, options: options.clone(), agents: BTreeMap::new(), unit: false };
+        let mut source =
+            Spacebot { place, project, options: options.clone(), agents: BTreeMap::new(), unit: false, listed: false };
         source.begin()?;
         let found = source.files();
         source.end();
@@ -90,9 +93,8 @@ impl Spacebot {
 
     /// How many agents have a file, each of them opened.
     fn files(&mut self) -> Rows<usize> {
-        let names: Vec<String> = self.agents.keys().cloned().collect();
         let mut found = 0;
-        for name in names {
+        for name in self.names()? {
             match self.agent(&name, |_, _| Ok(())) {
                 Ok(()) => found += 1,
                 Err(StoreFailure::Absent(_)) => {}
@@ -104,9 +106,7 @@ impl Spacebot {
 
     /// Read from one agent's file. `Absent`: there is no such agent, or it has no file.
     fn agent<T>(&mut self, name: &str, read: impl FnOnce(&Connection, &Schema) -> Rows<T>) -> Rows<T> {
-        if !self.unit {
-            return Err(StoreFailure::Other("no unit of work is open".into()));
-        }
+        self.names()?;
         let agent = self
             .agents
             .get_mut(name)
@@ -114,6 +114,22 @@ impl Spacebot {
         agent.begin()?;
         let schema = agent.schema.as_ref().ok_or_else(|| StoreFailure::Other("its schema is not known".into()))?;
         agent.file.read(|connection| read(connection, schema))
+    }
+
+    /// The agents, as the unit first found them. A unit that reads nothing does not look.
+    fn names(&mut self) -> Rows<Vec<String>> {
+        if !self.unit {
+            return Err(StoreFailure::Other("no unit of work is open".into()));
+        }
+        if !self.listed {
+            let mut kept = std::mem::take(&mut self.agents);
+            for (name, directory) in self.list()? {
+                let agent = kept.remove(&name).unwrap_or_else(|| Agent::new(&directory, self.options.busy_timeout));
+                self.agents.insert(name, agent);
+            }
+            self.listed = true;
+        }
+        Ok(self.agents.keys().cloned().collect())
     }
 
     /// The agents whose directories are there now.
@@ -233,25 +249,20 @@ fn instant(row: &Row, index: usize) -> rusqlite::Result<Option<Instant>> {
 impl Memories for Spacebot {
     fn begin(&mut self) -> Rows<()> {
         self.end();
-        let mut kept = std::mem::take(&mut self.agents);
-        for (name, directory) in self.list()? {
-            let agent = kept.remove(&name).unwrap_or_else(|| Agent::new(&directory, self.options.busy_timeout));
-            self.agents.insert(name, agent);
-        }
         self.unit = true;
         Ok(())
     }
 
     fn end(&mut self) {
         self.unit = false;
+        self.listed = false;
         self.agents.values_mut().for_each(Agent::end);
     }
 
     fn memories(&mut self, ids: &[String], max_bytes: u32) -> Rows<Vec<Option<Memory>>> {
         let mut found: Vec<Vec<(Memory, String)>> = ids.iter().map(|_| Vec::new()).collect();
         let (project, trusted) = (self.project.clone(), self.options.trusted);
-        let names: Vec<String> = self.agents.keys().cloned().collect();
-        for name in names {
+        for name in self.names()? {
             let looked = self.agent(&name, |connection, schema| {
                 // By the bytes of the id, whatever the column's own collation is (R2).
                 let sql = format!("SELECT {} FROM memories WHERE id = ?1 COLLATE BINARY", schema.memory);
