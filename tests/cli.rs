@@ -808,6 +808,38 @@ fn memories_of_another_program() {
 }
 
 #[test]
+fn memories_of_agents_of_spacebot() {
+    let place = Place::new();
+    for agent in ["main", "helper"] {
+        let data = place.path(&format!("bot/agents/{agent}/data"));
+        fs::create_dir_all(&data).unwrap();
+        rusqlite::Connection::open(data.join("spacebot.db"))
+            .unwrap()
+            .execute_batch(&format!(
+                "CREATE TABLE memories (id TEXT PRIMARY KEY, content TEXT, memory_type TEXT, importance REAL,
+                     updated_at TEXT, access_count INTEGER DEFAULT 0, forgotten INTEGER DEFAULT 0);
+                 INSERT INTO memories (id, content, memory_type) VALUES ('id-of-{agent}', 'What {agent} knows.', 'fact');"
+            ))
+            .unwrap();
+    }
+    let project = place.json(&["project", "id", "bot"])["project"].as_str().unwrap().to_owned();
+    place.ok(&["agent", "add", "main"]);
+    place.ok(&["agent", "add", "helper"]);
+    place.ok(&["project", "add", &project]);
+    place.ok(&["session", "add", "s", "--agent", "main", "--project", &project]);
+    let get = ["--memories", "spacebot:bot", "memory", "get", "--session", "s", "id-of-main", "id-of-helper"];
+    let bodies = |got: Value| {
+        let bodies = got["memories"].as_array().unwrap().iter();
+        bodies.map(|memory| memory["body"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(place.json(&get)), ["What main knows."]);
+    place.ok(&["link", "add", "main", "helper", "--direction", "one-way"]);
+    assert_eq!(bodies(place.json(&get)), ["What main knows.", "What helper knows."]);
+    let recall = ["--memories", "spacebot:bot", "recall", "--session", "s", "--target", "helper", "knows"];
+    assert_eq!(bodies(place.json(&recall)), ["What helper knows."]);
+}
+
+#[test]
 fn sources_that_cannot_be_read_are_refused() {
     let place = Place::seeded();
     fs::write(place.path("text"), "no database at all").unwrap();

@@ -219,7 +219,9 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
             let mut prefetch = app.prefetch()?;
             let forgotten = app.call(&mut prefetch, |prefetch| prefetch.forget(&ids))?;
             if app.out.json {
-                return app.out.object(&json!({ "forgotten": ids, "snapshots": forgotten.snapshots }));
+                // What is in another program's store is still there.
+                let erased = if app.has_source() { &forgotten.memories } else { &ids };
+                return app.out.object(&json!({ "forgotten": erased, "snapshots": forgotten.snapshots }));
             }
             if app.has_source() {
                 let snapshots = count(forgotten.snapshots as usize, "snapshot", "snapshots");
@@ -383,10 +385,13 @@ fn get(app: &App, session: &SessionKey, ids: &[String]) -> Result<(), Failure> {
         let message = format!("not available: {}", names(&found.unavailable));
         return Err(Failure::new(Exit::Refused, "unavailable", message)
             .details(json!({ "unavailable": found.unavailable }))
-            .hint(
+            .hint(if app.has_source() {
+                "a session sees what the store of --memories has for its agent or its project, and what is shared with it \
+                 or opened by a link; `memory-prefetch project id PATH` says what a directory's project is called there"
+            } else {
                 "`memory-prefetch memory list` shows all memories; a session sees those of its agent, and those that \
-                   are shared with it or opened by a link",
-            ));
+                   are shared with it or opened by a link"
+            }));
     }
     Ok(())
 }
