@@ -388,6 +388,12 @@ fn a_link_to_the_database_and_another_file_in_its_place() {
     }
     fs::rename(other.path(), context.path()).unwrap();
     assert_eq!(bodies(&mut source, &["1"]), [Some("restored".to_owned())]);
+    // With as many changes of its schema behind it, and another one.
+    let old = MEMORIES.replace("importance INTEGER, ", "");
+    let other = Context::of(&[&old, WORKSPACES, OWN]);
+    other.change("INSERT INTO memories (id, project_path, category, content) VALUES (1, 'git:a', 'X', 'older')");
+    fs::rename(other.path(), context.path()).unwrap();
+    assert_eq!(bodies(&mut source, &["1"]), [Some("older".to_owned())]);
     assert_eq!(names(elsewhere.path()), ["link.db"]);
 }
 
@@ -885,6 +891,21 @@ fn a_project_counts_as_in_one_workspace() {
     }
     assert_eq!(row(&mut source, "1").audience, Audience::Project, "what git:b is in shares nothing");
     assert!(!Component::over(source, &["git:a"]).sees("git:a", "1"));
+}
+
+/// As later schemas may have it.
+#[test]
+fn workspaces_whose_ids_are_texts() {
+    let workspaces = "CREATE TABLE workspaces (id TEXT PRIMARY KEY, share_categories TEXT);
+        CREATE TABLE workspace_members (workspace_id, project_path TEXT);
+        INSERT INTO workspaces VALUES ('w-b', '[\"X\"]'), ('w-a', '[]'), ('7', '[\"X\"]');
+        INSERT INTO workspace_members VALUES ('w-b', 'git:a'), ('w-a', 'git:a'), ('w-a', 'git:b'), (7, 'git:b'),
+            ('W-B', 'git:c');";
+    let context = Context::of(&[MEMORIES, workspaces]);
+    let asked = texts(&["git:a", "git:b", "git:c"]);
+    let places = unit(&mut context.open(), |source| source.places(&asked)).unwrap();
+    let names: Vec<_> = places.into_iter().map(|place| place.and_then(|place| place.workspace)).collect();
+    assert_eq!(names, [Some("magic-context:w-a".into()), Some("magic-context:7".into()), None]);
 }
 
 /// R10: the source's word about its projects counts, not the directory's.

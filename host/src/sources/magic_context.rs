@@ -15,7 +15,7 @@ use crate::allowance::Allowance;
 use crate::contract::*;
 use crate::store::{Memories, Place, Rows, StoreFailure};
 
-use super::read_only::ReadOnly;
+use super::read_only::{ReadOnly, SchemaVersion};
 use super::{Hits, Options, column_or_null, columns, has, integer, lacks, name, text, with_body};
 
 /// The newest schema that this was tried with. A newer one is read all the same, if it has the columns.
@@ -40,10 +40,10 @@ pub struct MagicContext {
     warned: bool,
 }
 
-/// What the file has, as long as its schema version stays this one.
+/// What the file has, as long as its schema stays this one.
 #[derive(Debug, Clone)]
 struct Schema {
-    version: i64,
+    version: SchemaVersion,
     /// What is read of `memories`: expressions, in the order that [`read`] takes them.
     memory: String,
     /// What is read of `workspaces`, if it and its members are there.
@@ -58,26 +58,24 @@ struct Workspaces {
     shared: BTreeMap<WorkspaceId, BTreeSet<String>>,
 }
 
-/// Numbers come before texts, and go by their value.
+/// Ordered by number; one that is not written as a number comes last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum WorkspaceId {
-    Number(i64),
-    Text(String),
+struct WorkspaceId {
+    number: i64,
+    text: String,
 }
 
 impl WorkspaceId {
     fn read(row: &Row, index: usize) -> rusqlite::Result<Option<WorkspaceId>> {
-        Ok(match integer(row, index)? {
-            Some(number) => Some(WorkspaceId::Number(number)),
-            None => name(row, index)?.map(WorkspaceId::Text),
-        })
+        let text = match integer(row, index)? {
+            Some(number) => Some(number.to_string()),
+            None => name(row, index)?,
+        };
+        Ok(text.map(|text| WorkspaceId { number: text.parse().unwrap_or(i64::MAX), text }))
     }
 
     fn name(&self) -> String {
-        match self {
-            WorkspaceId::Number(number) => format!("{WORKSPACE}{number}"),
-            WorkspaceId::Text(text) => format!("{WORKSPACE}{text}"),
-        }
+        format!("{WORKSPACE}{}", self.text)
     }
 }
 
@@ -129,7 +127,7 @@ impl MagicContext {
         Ok(())
     }
 
-    fn find_schema(&mut self, version: i64) -> Rows<()> {
+    fn find_schema(&mut self, version: SchemaVersion) -> Rows<()> {
         let path = self.file.path().to_owned();
         let (schema, newest) = self.file.read(|connection| {
             let there = columns(connection, "memories")?.ok_or_else(|| lacks(&path, "table memories"))?;

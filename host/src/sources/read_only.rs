@@ -29,6 +29,8 @@ pub(super) struct ReadOnly {
     path: PathBuf,
     busy_timeout: Duration,
     open: Option<Open>,
+    /// How often it was opened.
+    opened: u64,
     /// Whether a unit of work is open.
     unit: bool,
 }
@@ -39,6 +41,15 @@ struct Open {
     file: FileId,
     /// What a file that is read as one that does not change looked like.
     at_rest: Option<Rest>,
+}
+
+/// Another one whenever the schema may be another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SchemaVersion {
+    /// What SQLite counts, in one file.
+    number: i64,
+    /// At a path there may be another file by now.
+    opened: u64,
 }
 
 /// Tells a file from another one that was put in its place, where the system does.
@@ -72,15 +83,15 @@ impl ReadOnly {
     pub fn new(path: PathBuf, busy_timeout: Duration) -> ReadOnly {
         // SQLite counts milliseconds in an `int`.
         const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
-        ReadOnly { path, busy_timeout: busy_timeout.min(LONGEST), open: None, unit: false }
+        ReadOnly { path, busy_timeout: busy_timeout.min(LONGEST), open: None, opened: 0, unit: false }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Start seeing one state of it, and say which schema that has: the number changes whenever the schema does.
-    pub fn begin(&mut self) -> Rows<i64> {
+    /// Start seeing one state of it, and say which schema that has.
+    pub fn begin(&mut self) -> Rows<SchemaVersion> {
         self.end();
         let begun = self.try_begin();
         match &begun {
@@ -91,7 +102,7 @@ impl ReadOnly {
         begun
     }
 
-    fn try_begin(&mut self) -> Rows<i64> {
+    fn try_begin(&mut self) -> Rows<SchemaVersion> {
         let found = fs::metadata(&self.path).map_err(|error| self.absent(&error.to_string()))?;
         if !found.is_file() {
             return Err(self.absent("it is not a file"));
@@ -105,15 +116,18 @@ impl ReadOnly {
         let is_good = |open: &Open| open.file == file && (open.at_rest.is_none() || open.at_rest == rest);
         let open = match self.open.take().filter(is_good) {
             Some(open) => open,
-            None => self.connect(file, rest)?,
+            None => {
+                self.opened += 1;
+                self.connect(file, rest)?
+            }
         };
         let begun = open.connection.execute_batch("BEGIN DEFERRED").and_then(|()| {
             // The first read fixes what the unit sees.
             open.connection.query_row("PRAGMA schema_version", [], |row| row.get(0))
         });
-        let version = begun.map_err(|error| self.explain(error))?;
+        let number = begun.map_err(|error| self.explain(error))?;
         self.open = Some(open);
-        self.check(version)
+        self.check(SchemaVersion { number, opened: self.opened })
     }
 
     fn connect(&self, file: FileId, rest: Option<Rest>) -> Rows<Open> {

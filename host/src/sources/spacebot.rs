@@ -18,7 +18,7 @@ use crate::contract::*;
 use crate::project_identity::project_identity;
 use crate::store::{Memories, Rows, StoreFailure};
 
-use super::read_only::ReadOnly;
+use super::read_only::{ReadOnly, SchemaVersion};
 use super::{Hits, Options, column_or_null, columns, has, integer, lacks, name, text, with_body};
 
 /// The memories of the agents of one spacebot instance, or of one of them, read only.
@@ -53,7 +53,7 @@ struct Agent {
 }
 
 struct Schema {
-    version: i64,
+    version: SchemaVersion,
     /// What is read of `memories`: expressions, in the order that [`read`] takes them.
     memory: String,
 }
@@ -183,7 +183,7 @@ fn file_of(directory: &Path) -> PathBuf {
     directory.join("data").join("spacebot.db")
 }
 
-fn find_schema(connection: &Connection, version: i64, path: &Path) -> Rows<Schema> {
+fn find_schema(connection: &Connection, version: SchemaVersion, path: &Path) -> Rows<Schema> {
     let there = columns(connection, "memories")?.ok_or_else(|| lacks(path, "table memories"))?;
     for needed in ["id", "content", "forgotten"] {
         if !has(&there, needed) {
