@@ -6,7 +6,6 @@ use std::time::{Duration, Instant as Stopwatch};
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
-use memory_prefetch::limits::Limits;
 use memory_prefetch::sources::Options;
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, MagicContext, Prefetch, Runtime, Spacebot, SqliteOptions, SqliteStore};
@@ -81,11 +80,7 @@ impl App {
 
     /// The component of `--component`, or the built-in one. Compiled code is kept in the user's cache directory.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        self.runtime_within(Limits::default())
-    }
-
-    fn runtime_within(&self, limits: Limits) -> Result<Runtime, Failure> {
-        let mut builder = Runtime::builder().limits(limits);
+        let mut builder = Runtime::builder();
         if let Some(path) = &self.globals.component {
             builder = builder.component_file(path);
         }
@@ -124,18 +119,7 @@ impl App {
 
     /// The component over the store, and over the memories of `--memories`.
     pub fn prefetch(&self) -> Result<Prefetch<SqliteStore>, Failure> {
-        self.prefetch_within(Limits::default())
-    }
-
-    /// The same for an erasure, which reads and writes every snapshot that holds a memory, however many those are: what
-    /// one call may take in all is not bounded, what it may hold at a time is.
-    pub fn prefetch_for_erasure(&self) -> Result<Prefetch<SqliteStore>, Failure> {
-        const DAY: Duration = Duration::from_secs(86_400);
-        self.prefetch_within(Limits { time: DAY, host_calls: u32::MAX, bytes_in: usize::MAX, ..Limits::default() })
-    }
-
-    fn prefetch_within(&self, limits: Limits) -> Result<Prefetch<SqliteStore>, Failure> {
-        let prefetch = self.runtime_within(limits)?.open(self.store(Missing::Refuse)?)?;
+        let prefetch = self.frozen()?;
         let options =
             Options { busy_timeout: self.globals.busy_timeout, trusted: self.globals.memories_trust.is_trusted() };
         match &self.globals.memories {

@@ -225,7 +225,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
 }
 
 fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch_for_erasure()?;
+    let mut prefetch = app.prefetch()?;
     let Erased { snapshots, memories } = app.call(&mut prefetch, |prefetch| prefetch.forget(ids))?;
     // What is in another program's store is still there, and is not ours to know.
     let unknown: Vec<&String> = match app.has_source() {
