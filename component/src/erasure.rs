@@ -189,7 +189,9 @@ mod tests {
             assert_eq!(after.pages[0].text, "");
             assert_ne!(check(""), after.pages[0].check);
             assert_eq!(after.snapshot.memory_ids, ["0"]);
-            assert!(!after.snapshot.state.contains(&"ab".repeat(32)) || after.snapshot.state.contains("removed\":true"));
+            assert!(
+                !after.snapshot.state.contains(&"ab".repeat(32)) || after.snapshot.state.contains("removed\":true")
+            );
         }
     }
 

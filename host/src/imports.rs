@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::answers::Seen;
 use crate::contract::*;
 use crate::environment::{Clock, TokenCounter, hex, sha256};
 use crate::exports::{Export, Import};
@@ -40,11 +41,23 @@ pub(crate) struct Unit {
     /// The ticker's count when it began.
     pub began: u64,
     pub audit: Vec<Entry>,
+    /// What its answer may name.
+    pub seen: Seen,
 }
 
 impl Unit {
     pub fn new(export: Export, began: u64, bytes_in: usize) -> Unit {
-        Unit { export, now: None, host_calls: 0, log_lines: 0, bytes_in, bytes_out: 0, began, audit: Vec::new() }
+        Unit {
+            export,
+            now: None,
+            host_calls: 0,
+            log_lines: 0,
+            bytes_in,
+            bytes_out: 0,
+            began,
+            audit: Vec::new(),
+            seen: Seen::default(),
+        }
     }
 }
 
@@ -140,7 +153,9 @@ impl<S: Store> wit::memories::Host for State<S> {
     fn get(&mut self, ids: Vec<String>, max_bytes: u32) -> Result<Vec<Option<Memory>>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.memories().memories(&ids, max_bytes)?;
-        self.hand_in(rows, each(|row: &Option<Memory>| row.as_ref().map_or(8, memory_bytes)))
+        let rows = self.hand_in(rows, each(|row: &Option<Memory>| row.as_ref().map_or(8, memory_bytes)))?;
+        self.unit.seen.got(&rows);
+        Ok(rows)
     }
 
     fn search(
@@ -152,7 +167,9 @@ impl<S: Store> wit::memories::Host for State<S> {
     ) -> Result<Vec<Memory>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.memories().search(&filter, &query, limit, max_bytes)?;
-        self.hand_in(rows, each(memory_bytes))
+        let rows = self.hand_in(rows, each(memory_bytes))?;
+        self.unit.seen.found(&rows);
+        Ok(rows)
     }
 
     fn record_access(&mut self, ids: Vec<String>, at: Instant) -> Result<(), Fault> {
@@ -188,13 +205,17 @@ impl<S: Store> wit::directory::Host for State<S> {
 impl<S: Store> wit::snapshots::Host for State<S> {
     fn insert_snapshot(&mut self, frozen: Frozen) -> Result<(), Fault> {
         self.enter(Import::InsertSnapshot)?;
-        Ok(self.store.insert_snapshot(&frozen)?)
+        self.store.insert_snapshot(&frozen)?;
+        self.unit.seen.inserted(&frozen.snapshot);
+        Ok(())
     }
 
     fn get(&mut self, refs: Vec<String>, pages: Selection) -> Result<Vec<Option<Frozen>>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.snapshots(&refs, pages)?;
-        self.hand_in(rows, each(|row: &Option<Frozen>| row.as_ref().map_or(8, frozen_bytes)))
+        let rows = self.hand_in(rows, each(|row: &Option<Frozen>| row.as_ref().map_or(8, frozen_bytes)))?;
+        rows.iter().flatten().for_each(|row| self.unit.seen.snapshot(&row.snapshot));
+        Ok(rows)
     }
 
     fn revoke(&mut self, refs: Vec<String>, at: Instant) -> Result<(), Fault> {
@@ -204,7 +225,9 @@ impl<S: Store> wit::snapshots::Host for State<S> {
 
     fn overwrite(&mut self, frozen: Vec<Frozen>) -> Result<(), Fault> {
         self.enter(Import::Overwrite)?;
-        Ok(self.store.overwrite(&frozen)?)
+        self.store.overwrite(&frozen)?;
+        self.unit.seen.overwritten(frozen.len());
+        Ok(())
     }
 
     fn pinned(&mut self, memory_ids: Vec<String>, at: Instant) -> Result<Vec<String>, Fault> {
@@ -242,7 +265,9 @@ impl<S: Store> wit::snapshots::Host for State<S> {
     fn find_hand_overs(&mut self, filter: OfferFilter, limit: u32) -> Result<Vec<Offer>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.find_hand_overs(&filter, limit)?;
-        self.hand_in(rows, each(|row: &Offer| hand_over_bytes(&row.hand_over)))
+        let rows = self.hand_in(rows, each(|row: &Offer| hand_over_bytes(&row.hand_over)))?;
+        self.unit.seen.offers(&filter, &rows);
+        Ok(rows)
     }
 
     fn insert_delivery(&mut self, delivery: Delivery) -> Result<bool, Fault> {
@@ -253,13 +278,17 @@ impl<S: Store> wit::snapshots::Host for State<S> {
     fn deliveries(&mut self, child: SessionKey) -> Result<Vec<Given>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.deliveries(&child)?;
-        self.hand_in(rows, each(given_bytes))
+        let rows = self.hand_in(rows, each(given_bytes))?;
+        rows.iter().for_each(|row| self.unit.seen.given(row));
+        Ok(rows)
     }
 
     fn replay(&mut self, child: SessionKey, snapshot_ref: Option<String>, page: u32) -> Result<Vec<StoredPage>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.replay(&child, snapshot_ref.as_deref(), page)?;
-        self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))
+        let rows = self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))?;
+        rows.iter().for_each(|row| self.unit.seen.page(row));
+        Ok(rows)
     }
 
     fn end_deliveries(&mut self, child: SessionKey, at: Instant) -> Result<(), Fault> {

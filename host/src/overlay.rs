@@ -59,7 +59,9 @@ fn places(source: &mut dyn Memories, ids: &[String]) -> Rows<Vec<Option<Place>>>
     if places.len() == ids.len() {
         return Ok(places);
     }
-    Err(StoreFailure::Damaged("the source of memories answered for another number of projects than was asked for".into()))
+    Err(StoreFailure::Damaged(
+        "the source of memories answered for another number of projects than was asked for".into(),
+    ))
 }
 
 fn place_project(slot: &mut Option<Project>, place: Option<Place>, id: &str) {
