@@ -442,8 +442,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn deliver(&mut self, child: &SessionKey, occasion: &str, claim: &Claim) -> Result<Answer, CallError> {
         let bytes = match claim {
             Claim::SnapshotRef(name) => name.len(),
-            Claim::Ids(carried) => texts(&carried.ids.ids),
-            Claim::ParentSession(hints) => hints.task.as_ref().map_or(0, String::len),
+            Claim::Ids(carried) => texts(&carried.ids.ids) + carried.capacity.as_ref().map_or(0, capacity_bytes),
+            Claim::ParentSession(hints) => length(&hints.task) + length(&hints.agent_type),
         };
         self.call(Export::Deliver, Some(child), bytes + occasion.len(), |run| {
             run.seen().claim(claim);
@@ -512,7 +512,7 @@ impl<S: Store + 'static> Prefetch<S> {
 
     /// `upkeep.session-ended`
     pub fn session_ended(&mut self, session: &SessionKey) -> Result<(), CallError> {
-        self.call(Export::SessionEnded, None, 0, |run| {
+        self.call(Export::SessionEnded, None, key_bytes(session), |run| {
             run.exports.agent_memory_prefetch_upkeep().call_session_ended(&mut run.wasm, session)
         })
     }
@@ -536,7 +536,8 @@ impl<S: Store + 'static> Prefetch<S> {
 
     /// `wire.encode`
     pub fn encode(&mut self, delegation: &Delegation) -> Result<String, CallError> {
-        self.call(Export::Encode, None, delegation.task.len(), |run| {
+        let bytes = delegation.task.len() + delegation.memory.as_ref().map_or(0, field_bytes);
+        self.call(Export::Encode, None, bytes, |run| {
             run.exports.agent_memory_prefetch_wire().call_encode(&mut run.wasm, delegation)
         })
     }
@@ -573,7 +574,7 @@ impl<S: Store + 'static> Prefetch<S> {
         function: impl FnOnce(&mut RunningRef<'_, S>) -> Called<T>,
     ) -> Result<T, CallError> {
         let limit = self.runtime.limits.bytes_in;
-        let bytes = bytes + session.map_or(0, |key| key.harness.len() + key.id.len());
+        let bytes = bytes + session.map_or(0, key_bytes);
         if bytes > limit {
             return Err(CallError::RequestTooLarge { bytes, limit });
         }
@@ -762,9 +763,16 @@ fn stopped(export: Export, error: wasmtime::Error) -> CallError {
     match error.downcast_ref::<wasmtime::Trap>() {
         Some(wasmtime::Trap::Interrupt) => CallError::Stopped { export, why: Stopped::OutOfTime },
         Some(trap) => CallError::Trapped { export, why: trap.to_string() },
-        None => CallError::Trapped { export, why: format!("{error:#}") },
+        None => match format!("{error:#}") {
+            why if why.contains(TOO_MUCH) => CallError::Stopped { export, why: Stopped::TooMuch },
+            why => CallError::Trapped { export, why },
+        },
     }
 }
+
+/// How wasmtime says that one call hands over more than its host call fuel, which is [`Limits::bytes_out`]; the type of
+/// that error is its own.
+const TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// One more than fits, since the first tick may come at once.
 fn ticks(time: Duration) -> u64 {
@@ -775,12 +783,29 @@ fn texts(list: &[String]) -> usize {
     list.iter().map(String::len).sum()
 }
 
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
+}
+
+fn key_bytes(key: &SessionKey) -> usize {
+    key.harness.len() + key.id.len()
+}
+
+fn capacity_bytes(capacity: &Capacity) -> usize {
+    length(&capacity.model)
+}
+
+fn field_bytes(field: &MemoryField) -> usize {
+    match field {
+        MemoryField::PrefetchIds(named) => texts(&named.ids),
+        MemoryField::SnapshotRef(name) => name.len(),
+    }
+}
+
 fn request_bytes(request: &Request) -> usize {
-    let named = match &request.memory {
-        Some(MemoryField::PrefetchIds(named)) => texts(&named.ids),
-        Some(MemoryField::SnapshotRef(name)) => name.len(),
-        None => 0,
-    };
+    let names = length(&request.agent_type) + length(&request.call_id);
+    let field = request.memory.as_ref().map_or(0, field_bytes) + request.capacity.as_ref().map_or(0, capacity_bytes);
     let priorities: usize = request.priorities.iter().map(|(id, _)| id.len() + 4).sum();
-    request.task.len() + named + priorities
+    let attributes: usize = request.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    request.task.len() + names + field + priorities + attributes
 }
