@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use memory_prefetch::contract::*;
@@ -389,12 +389,9 @@ fn answers_name_nothing_unknown<S: Operator + 'static>(mut bed: Bed<S>) {
 /// A source of memories that finds the memory `1` whatever is looked for.
 struct OneMemory;
 
-impl Memories for OneMemory {
-    fn memories(&mut self, ids: &[String], _: u32) -> Rows<Vec<Option<Memory>>> {
-        Ok(vec![None; ids.len()])
-    }
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Ok(vec![Memory {
+impl OneMemory {
+    fn memory() -> Memory {
+        Memory {
             id: "1".into(),
             owner: Some("a".into()),
             project: Some("p".into()),
@@ -409,7 +406,16 @@ impl Memories for OneMemory {
             bytes: 4,
             body: Some("body".into()),
             attributes: Vec::new(),
-        }])
+        }
+    }
+}
+
+impl Memories for OneMemory {
+    fn memories(&mut self, ids: &[String], _: u32) -> Rows<Vec<Option<Memory>>> {
+        Ok(vec![None; ids.len()])
+    }
+    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
+        Ok(vec![OneMemory::memory()])
     }
     fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
         Err(StoreFailure::Other("this source is only read".into()))
@@ -634,6 +640,39 @@ fn what_is_too_large_to_read_is_an_error<S: Operator + 'static>(mut bed: Bed<S>)
         assert!(matches!(outcome, DelegationOutcome::HandedOver(_)), "{outcome:?}");
     });
     assert!(bed.rows() == before);
+}
+
+/// A source of large memories, and the most bytes that it was ever asked for.
+struct Large(Arc<AtomicU32>);
+
+impl Memories for Large {
+    fn memories(&mut self, ids: &[String], max_bytes: u32) -> Rows<Vec<Option<Memory>>> {
+        self.0.fetch_max(max_bytes, Ordering::Relaxed);
+        let body = (max_bytes as usize >= LARGE).then(|| "x".repeat(LARGE));
+        let memory = Memory { bytes: LARGE as u32, body, ..OneMemory::memory() };
+        Ok(ids.iter().map(|_| Some(memory.clone())).collect())
+    }
+    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
+        Ok(Vec::new())
+    }
+    fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
+        Ok(())
+    }
+    fn erase(&mut self, _: &[String]) -> Rows<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The guest asks for 4 GiB.
+#[test]
+fn no_store_reads_more_than_may_be_handed_over() {
+    let mut bed = Bed::memory();
+    let asked = Arc::new(AtomicU32::new(0));
+    let prefetch = guest().open(bed.store.take().unwrap()).unwrap().with_memories(Large(asked.clone()));
+    let error = bed.run(prefetch, |prefetch| delegate(prefetch, "read until refused").unwrap_err());
+    assert!(matches!(error, CallError::Policy(Error::Store(StoreError::TooLarge(_)))), "{error:?}");
+    let asked = asked.load(Ordering::Relaxed) as usize;
+    assert!(asked > LARGE && asked <= limits().bytes_in, "{asked}");
 }
 
 /// The guest, and beside it a core module that the component instantiates so many times. It runs before any export can.

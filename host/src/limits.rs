@@ -12,12 +12,14 @@ pub struct Limits {
     pub memory: usize,
     /// Elements of all its tables together.
     pub table_elements: usize,
-    /// Time for one exported call, store calls included. Checked in the component's own code and before each import; a
-    /// store call that waits is bounded by the store's own waiting time.
+    /// Time for one exported call, with making the instance and store calls. Checked in the component's own code and
+    /// before each import; a store call that waits is bounded by the store's own waiting time.
     pub time: Duration,
-    /// Imported functions that one exported call may call.
+    /// Imported functions that one exported call may call, and log lines that it may write beside them.
     pub host_calls: u32,
-    /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer.
+    /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer. The
+    /// store is not asked for more. What an import would answer over it is the error `too-large`, which the component is
+    /// told.
     pub bytes_in: usize,
     /// Bytes that the component hands to the host in one import call, or as its answer; and, in one exported call, bytes
     /// of all its audit entries, and of all texts that it has hashed.
