@@ -12,7 +12,7 @@ use memory_prefetch::contract::*;
 use memory_prefetch::environment::Clock;
 use memory_prefetch::exports::Export;
 use memory_prefetch::limits::{Limits, Stopped};
-use memory_prefetch::operator::{NewMemory, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, NewMemory, NewSession, Operator};
 use memory_prefetch::store::{Memories, Rows, StoreFailure};
 use memory_prefetch::{CallError, LoadError, MemoryStore, Prefetch, Runtime, SqliteOptions, SqliteStore};
 use wasm_encoder as wasm;
@@ -380,7 +380,7 @@ fn answers_name_nothing_unknown<S: Operator + 'static>(mut bed: Bed<S>) {
         }
         assert!(bed.rows() == before, "{export:?} {word} has written something");
         if [Export::Delegate, Export::Deliver].contains(&export) {
-            let audit = bed.store().all_audit(1).unwrap();
+            let audit = bed.store().all_audit(&AuditFilter::default(), 1).unwrap();
             assert!(audit[0].rolled_back && audit[0].export == export.name(), "{audit:?}");
         }
     }
@@ -594,7 +594,7 @@ fn audit_entries_survive_a_roll_back<S: Operator + 'static>(mut bed: Bed<S>) {
         delegate(prefetch, "write, then fail").unwrap_err();
         delegate(prefetch, "write").unwrap();
     });
-    let rows = bed.store().all_audit(10).unwrap();
+    let rows = bed.store().all_audit(&AuditFilter::default(), 10).unwrap();
     let rolled_back: Vec<bool> = rows.iter().map(|row| row.rolled_back).collect();
     assert_eq!(rolled_back, [false, true, true, true]);
     for row in rows {

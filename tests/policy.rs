@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use memory_prefetch::conformance::{Backend, files, run};
 use memory_prefetch::contract::*;
-use memory_prefetch::operator::{NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, NewSession, Operator};
 use memory_prefetch::runtime::BUILT_IN;
 use memory_prefetch::store::{Memories, Rows};
 use memory_prefetch::{MemoryStore, Runtime, SqliteOptions, SqliteStore};
@@ -153,7 +153,7 @@ fn the_program_runs_another_policy_over_the_same_store() {
 
     // Who decided what stands in the audit.
     let mut store = SqliteStore::open(place.path("store.sqlite"), &SqliteOptions::default()).unwrap();
-    let mut audit = store.all_audit(10).unwrap();
+    let mut audit = store.all_audit(&AuditFilter::default(), 10).unwrap();
     audit.reverse();
     let found: Vec<(&str, &str)> = audit.iter().map(|row| (row.export.as_str(), row.component.as_str())).collect();
     let (theirs, ours) = (load(NO_SECRETS), load(BUILT_IN));

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use memory_prefetch::contract::*;
-use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::sqlite_store::{SqliteOptions, SqliteStore};
 use memory_prefetch::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 use rusqlite::config::DbConfig;
@@ -573,7 +573,7 @@ fn reads_never_write() {
     store.replay(&key, None, 1).unwrap();
     store.settings(None, &texts(&["max-ids"])).unwrap();
     store.all_memories(0, 9).unwrap();
-    store.all_audit(9).unwrap();
+    store.all_audit(&AuditFilter::default(), 9).unwrap();
     store.commit().unwrap();
     assert!(bytes() == before);
     // Opening and closing do not write either.
@@ -632,7 +632,7 @@ fn erased_text_does_not_survive() {
         ("overwrite", |store| store.overwrite(&[frozen("snap_2", &[], "short")])),
         ("strip", |store| store.strip(&texts(&["snap_2"]), 1)),
         ("remove", |store| store.remove(&texts(&["snap_2"]))),
-        ("erase", |store| store.erase(&texts(&["55"]))),
+        ("erase", |store| store.erase(&texts(&["55"])).map(drop)),
         ("unattached", |store| store.remove_unattached(1_000, 9).map(drop)),
     ];
     for (name, erase) in erase {
@@ -653,6 +653,97 @@ fn erased_text_does_not_survive() {
         write(&mut store, erase);
         assert!(!holds(&directory, &mark), "{name}");
     }
+}
+
+/// R17, R42: nor is any of its words in the search index, however its terms were spread over the index by then: among many
+/// others, merged or not, edited, archived, with words that begin like others.
+#[test]
+fn no_word_of_an_erased_memory_is_left() {
+    let (directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    // Words that surround those that are erased, in every page of the index.
+    let filler = |from: usize, to: usize| {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
+        for n in from..to {
+            let words: Vec<String> = (0..40)
+                .map(|k| format!("{}{:x}", ["qu", "zy", "ab", "xw"][k % 4], (n * 40 + k) * 7_919 % 99_991))
+                .collect();
+            connection
+                .execute(
+                    "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project,
+                     category, body) VALUES (1, 0, 1, 1, ?1, 'project', 'ada', 'web', '', ?2)",
+                    (format!("filler {n}"), words.join(" ")),
+                )
+                .unwrap();
+        }
+        connection.execute_batch("COMMIT").unwrap();
+    };
+    let unique = |name: &str| -> Vec<String> {
+        ["quokkazeit", "zyzzyvaform", "abfrakt", "xwlongwordthatnobodyelsehas"]
+            .map(|word| format!("{word}{name}"))
+            .to_vec()
+    };
+    let cases = ["plain", "edited", "archived", "merged", "old"];
+    let add = |store: &mut SqliteStore, name: &str| {
+        let body = format!("{} and 固定{name}小数 SQLiteを使う", unique(name).join(" "));
+        store.add_memory(&memory(Some(name), &body), 1).unwrap();
+    };
+    add(&mut store, "old");
+    filler(0, 750);
+    // So many that they fill pages of the index, and begin others.
+    let many: Vec<String> = (0..300).map(|n| format!("many {n}")).collect();
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
+    for (n, id) in many.iter().enumerate() {
+        let word = |k: usize| format!("zyvkq{:x} xw{:x}vkq", n * 40 + k, (n * 40 + k) * 7_919);
+        let words: Vec<String> = (0..40).map(word).collect();
+        connection
+            .execute(
+                "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project,
+                 category, body) VALUES (1, 0, 1, 1, ?1, 'project', 'ada', 'web', '', ?2)",
+                (id, words.join(" ")),
+            )
+            .unwrap();
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    drop(connection);
+    filler(750, 1_500);
+    for name in &cases[..4] {
+        add(&mut store, name);
+    }
+    filler(1_500, 3_000);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("PRAGMA secure_delete = ON; INSERT INTO memory_words (memory_words, rank) VALUES ('merge', 16)")
+        .unwrap();
+    let edit = MemoryEdit { body: Some("short".into()), ..MemoryEdit::default() };
+    store.edit_memory("edited", &edit, 2).unwrap();
+    store.archive_memory("archived", true).unwrap();
+    for word in unique("plain") {
+        assert!(holds(&directory, &word), "{word}");
+    }
+    for name in cases {
+        write(&mut store, |store| store.erase(&texts(&[name])));
+        for word in unique(name) {
+            // Also not the part that tells it from its neighbours.
+            let rest = &word[2..];
+            assert!(!holds(&directory, &word) && !holds(&directory, rest), "{word} of {name}");
+        }
+    }
+    assert!(holds(&directory, "vkq"));
+    write(&mut store, |store| store.erase(&many));
+    assert!(!holds(&directory, "vkq"));
+    let filter =
+        SearchFilter { owner: "ada".into(), shared_in: None, projects: texts(&["web"]), at: 1, trusted_only: true };
+    store.begin_unit(Access::Read).unwrap();
+    assert_eq!(store.search(&filter, "quokkazeitplain 固定 SQLite", 9, u32::MAX).unwrap(), []);
+    store.commit().unwrap();
+    let sound: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(sound, 0);
 }
 
 /// A reader keeps the log for a while; the next unit that writes, or closing, makes up for it.
@@ -790,7 +881,7 @@ fn audit_of_a_later_version_can_be_read() {
         entry,
     };
     store.append_audit(&[row]).unwrap();
-    assert_eq!(store.all_audit(9).unwrap()[0].export, "later.function");
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap()[0].export, "later.function");
 }
 
 #[test]
@@ -845,8 +936,13 @@ fn every_statement_uses_an_index() {
                 && !line.contains("VIRTUAL TABLE")
                 && !line.starts_with("SCAN held")
                 && !line.starts_with("SCAN parent")
+                && !line.starts_with("SCAN (subquery")
+                && !line.starts_with("SCAN hits")
+                && !line.starts_with("SCAN best")
                 && !line.starts_with("SCAN CONSTANT ROW");
-            assert!(!scan && !line.contains("TEMP B-TREE"), "{name}: {line}");
+            // Which matches are best is not known before they are ranked.
+            let sorts = line.contains("TEMP B-TREE") && name != "memories_search.sql";
+            assert!(!scan && !sorts, "{name}: {line}");
         }
     }
     assert!(seen > 30, "only {seen} statements");

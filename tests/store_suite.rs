@@ -4,7 +4,7 @@
 
 use memory_prefetch::contract::*;
 use memory_prefetch::memory_store::MemoryStore;
-use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::sqlite_store::{SqliteOptions, SqliteStore};
 use memory_prefetch::store::{Access, AuditRow, Rows, StoreFailure};
 
@@ -556,7 +556,7 @@ fn holding_whatever_the_age(store: AnyStore) {
         rows.iter().try_for_each(|row| store.insert_snapshot(row))?;
         store.revoke(&texts(&["snap_2"]), 30)
     });
-    let revoked = Snapshot { revoked_at: Some(30), ..rows[1].snapshot.clone() };
+    let revoked = Snapshot { revoked_at: Some(30), keep_until: 30, ..rows[1].snapshot.clone() };
     let second = Frozen { snapshot: revoked, ..rows[1].clone() };
     assert_eq!(store.holding(&texts(&["11", "55"]), 9).unwrap(), [rows[0].clone(), second]);
     assert_eq!(store.holding(&texts(&["11", "55"]), 1).unwrap().len(), 1);
@@ -584,7 +584,7 @@ fn expired_then_stripped_then_removed(store: AnyStore) {
     assert_eq!(store.expired(300, 0).unwrap(), []);
 
     write(store, |store| store.strip(&texts(&["snap_2", "unknown"]), 400));
-    let tombstone = Snapshot { pages: 0, memory_ids: vec![], keep_until: 400, ..early.snapshot };
+    let tombstone = Snapshot { pages: 0, memory_ids: vec![], keep_until: 400, state: String::new(), ..early.snapshot };
     let stored = store.snapshots(&texts(&["snap_2"]), Selection::All).unwrap().pop().flatten().unwrap();
     assert_eq!(stored, Frozen { snapshot: tombstone.clone(), pages: vec![] });
     assert_eq!(store.pinned(&texts(&["55"]), 0).unwrap(), [""; 0]);
@@ -1031,8 +1031,8 @@ fn audit_goes_with_its_unit_or_by_itself(store: AnyStore) {
     store.append_audit(&[audit("undone")]).unwrap();
     store.roll_back();
     store.append_audit(&[]).unwrap();
-    assert_eq!(store.all_audit(9).unwrap(), [audit("kept"), own, audit("first")]);
-    assert_eq!(store.all_audit(1).unwrap(), [audit("kept")]);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap(), [audit("kept"), own, audit("first")]);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 1).unwrap(), [audit("kept")]);
 }
 
 fn rolling_back_undoes_everything(store: AnyStore) {
@@ -1047,7 +1047,7 @@ fn rolling_back_undoes_everything(store: AnyStore) {
             store.snapshots(&texts(&["snap_1", "snap_2"]), Selection::All).unwrap(),
             store.find_hand_overs(&all_of_parent(), 9).unwrap(),
             store.deliveries(&key("child")).unwrap(),
-            store.all_audit(9).unwrap(),
+            store.all_audit(&AuditFilter::default(), 9).unwrap(),
         )
     };
     let before = everything(store);
@@ -1082,7 +1082,242 @@ fn units_do_not_nest_and_reading_ones_do_not_write(store: AnyStore) {
     refused(store.append_audit(&[audit("reading")]));
     assert_eq!(store.snapshots(&texts(&["snap_1"]), Selection::None).unwrap(), [None]);
     store.commit().unwrap();
-    assert_eq!(store.all_audit(9).unwrap(), []);
+    assert_eq!(store.all_audit(&AuditFilter::default(), 9).unwrap(), []);
+}
+
+// Search.
+
+fn filter() -> SearchFilter {
+    SearchFilter { owner: "ada".into(), shared_in: None, projects: texts(&["web"]), at: 100, trusted_only: true }
+}
+
+fn found(store: AnyStore, filter: &SearchFilter, query: &str) -> Vec<String> {
+    store.begin_unit(Access::Read).unwrap();
+    let rows = store.search(filter, query, 99, u32::MAX).unwrap();
+    store.commit().unwrap();
+    rows.into_iter().map(|row| row.id).collect()
+}
+
+/// R42: words whole and in any case, runs of CJK letters anywhere, one of either is enough, and no text is an error.
+fn any_text_is_searched_for(store: AnyStore) {
+    for (id, body) in [
+        ("1", "The LOGIN form: see src/login.rs (e-mail, don't)"),
+        ("2", "SQLiteを使う。東京タワーは高い"),
+        ("3", "登录表单不会自动填充"),
+        ("4", "로그인 양식을 고쳤다"),
+        ("5", "日本、語学。本\n日"),
+    ] {
+        store.add_memory(&memory(id, body), 1).unwrap();
+    }
+    let cases: [(&str, &[&str]); 35] = [
+        ("login", &["1"]),
+        ("Login", &["1"]),
+        ("log", &[]),
+        ("logins", &[]),
+        ("rs", &["1"]),
+        ("mail", &["1"]),
+        ("unknown LOGIN", &["1"]),
+        ("login AND unknown", &["1"]),
+        ("NOT login", &["1"]),
+        ("\"login", &["1"]),
+        ("login\"", &["1"]),
+        ("login*", &["1"]),
+        ("-login", &["1"]),
+        ("body:login", &["1"]),
+        ("(login", &["1"]),
+        ("^login)", &["1"]),
+        ("login\0form", &["1"]),
+        ("NEAR(login form, 1)", &["1"]),
+        ("login🎉", &["1"]),
+        ("sqlite", &["2"]),
+        ("東京", &["2"]),
+        ("京タ", &["2"]),
+        ("京", &["2"]),
+        ("高い", &["2"]),
+        ("い", &["2"]),
+        ("タワーは高い", &["2"]),
+        ("京東", &[]),
+        ("自动填充", &["3"]),
+        ("录表", &["3"]),
+        ("그인", &["4"]),
+        ("인양", &[]),
+        ("日本語", &[]),
+        ("本日", &[]),
+        ("", &[]),
+        (" \n\u{3000}🎉 \" ' * ( ) \0 \u{202e} --", &[]),
+    ];
+    for (query, ids) in cases {
+        assert_eq!(found(store, &filter(), query), ids, "{query:?}");
+    }
+    assert_eq!(found(store, &filter(), &"login ".repeat(50_000)), ["1"]);
+    assert_eq!(found(store, &filter(), &"東京タワーは高い".repeat(50_000)), [""; 0]);
+    assert_eq!(found(store, &filter(), &format!("{}登录", "🎉".repeat(100_000))), ["3"]);
+}
+
+/// Every condition holds at once, and none that is empty means all.
+fn a_search_finds_what_its_filter_admits(store: AnyStore) {
+    let add = |store: AnyStore, id: &str, change: fn(&mut NewMemory)| {
+        let mut row = memory(id, "needle");
+        change(&mut row);
+        store.add_memory(&row, 1).unwrap();
+    };
+    add(store, "own", |_| {});
+    add(store, "own elsewhere", |row| row.project = Some("app".into()));
+    add(store, "own nowhere", |row| row.project = None);
+    add(store, "untrusted", |row| row.trusted = false);
+    add(store, "expired", |row| row.expires_at = Some(100));
+    add(store, "expires", |row| row.expires_at = Some(101));
+    add(store, "archived", |_| {});
+    store.archive_memory("archived", true).unwrap();
+    let others: [(&str, Audience, &str); 5] = [
+        ("private", Audience::Agent, "web"),
+        ("project", Audience::Project, "web"),
+        ("project elsewhere", Audience::Project, "app"),
+        ("workspace", Audience::Workspace, "web"),
+        ("workspace elsewhere", Audience::Workspace, "app"),
+    ];
+    for (id, audience, project) in others {
+        let mut row = memory(id, "needle");
+        (row.owner, row.audience, row.project) = (Some("bob".into()), audience, Some(project.into()));
+        store.add_memory(&row, 1).unwrap();
+    }
+    add(store, "nobody's", |row| (row.owner, row.audience) = (None, Audience::Workspace));
+    let mut sorted = |filter: &SearchFilter| {
+        let mut ids = found(store, filter, "needle");
+        ids.sort();
+        ids
+    };
+    assert_eq!(sorted(&filter()), ["expires", "own"]);
+    let both = SearchFilter { projects: texts(&["web", "app"]), ..filter() };
+    assert_eq!(sorted(&both), ["expires", "own", "own elsewhere"]);
+    let shared = SearchFilter { shared_in: Some("web".into()), ..both.clone() };
+    assert_eq!(sorted(&shared), ["expires", "own", "own elsewhere", "project", "workspace", "workspace elsewhere"]);
+    assert_eq!(sorted(&SearchFilter { projects: texts(&["app"]), ..shared }), ["own elsewhere", "workspace elsewhere"]);
+    assert_eq!(sorted(&SearchFilter { trusted_only: false, ..filter() }), ["expires", "own", "untrusted"]);
+    assert_eq!(sorted(&SearchFilter { owner: "ad".into(), ..filter() }), [""; 0]);
+    assert_eq!(sorted(&SearchFilter { owner: String::new(), ..filter() }), [""; 0]);
+    assert_eq!(sorted(&SearchFilter { projects: vec![], ..filter() }), [""; 0]);
+    assert_eq!(sorted(&SearchFilter { at: 0, ..filter() }), ["expired", "expires", "own"]);
+}
+
+fn the_best_first_and_no_more_than_asked(store: AnyStore) {
+    for n in 0..30 {
+        store.add_memory(&memory(&format!("one {n}"), "alpha of many words that say nothing"), 1).unwrap();
+    }
+    store.add_memory(&memory("both", "alpha and omega"), 1).unwrap();
+    store.add_memory(&memory("neither", "something else"), 1).unwrap();
+    for _ in 0..3 {
+        let ids = found(store, &filter(), "alpha omega");
+        assert_eq!(ids.len(), 31);
+        assert_eq!(ids[0], "both");
+        // Ties in a fixed order.
+        assert_eq!((ids[1].as_str(), ids[30].as_str()), ("one 29", "one 0"));
+    }
+    let search = |store: AnyStore, limit, max_bytes| {
+        store.begin_unit(Access::Read).unwrap();
+        let rows = store.search(&filter(), "alpha", limit, max_bytes).unwrap();
+        store.commit().unwrap();
+        rows.into_iter().map(|row| row.body).collect::<Vec<_>>()
+    };
+    assert_eq!(search(store, 2, u32::MAX).len(), 2);
+    assert_eq!(search(store, 0, u32::MAX).len(), 0);
+    let bodies = search(store, 3, 50);
+    assert!(bodies[0].is_some() && bodies[1..] == [None, None], "{bodies:?}");
+}
+
+/// The index follows every change, also one that is undone.
+fn the_index_follows_the_rows(store: AnyStore) {
+    store.add_memory(&memory("1", "first 東京"), 1).unwrap();
+    let edit = |body: &str| MemoryEdit { body: Some(body.into()), ..MemoryEdit::default() };
+    store.edit_memory("1", &edit("second 大阪"), 2).unwrap();
+    assert_eq!(found(store, &filter(), "first 東京"), [""; 0]);
+    assert_eq!(found(store, &filter(), "second"), ["1"]);
+    assert_eq!(found(store, &filter(), "大阪"), ["1"]);
+    store.archive_memory("1", true).unwrap();
+    assert_eq!(found(store, &filter(), "second"), [""; 0]);
+    store.edit_memory("1", &edit("third"), 3).unwrap();
+    assert_eq!(found(store, &filter(), "third"), [""; 0]);
+    store.archive_memory("1", false).unwrap();
+    assert_eq!(found(store, &filter(), "third"), ["1"]);
+    store.archive_memory("1", false).unwrap();
+    assert_eq!(found(store, &filter(), "third"), ["1"]);
+    store.edit_memory("1", &MemoryEdit { priority: Some(1), ..MemoryEdit::default() }, 4).unwrap();
+    assert_eq!(found(store, &filter(), "third"), ["1"]);
+
+    store.begin_unit(Access::Write).unwrap();
+    assert_eq!(store.erase(&texts(&["1", "unknown"])).unwrap(), ["1"]);
+    store.roll_back();
+    assert_eq!(found(store, &filter(), "third"), ["1"]);
+    assert_eq!(write(store, |store| store.erase(&texts(&["unknown", "1"]))), ["1"]);
+    assert_eq!(found(store, &filter(), "third"), [""; 0]);
+    assert_eq!(store.memories(&texts(&["1"]), 9).unwrap(), [None]);
+    assert!(store.add_memory(&memory("1", "again"), 5).is_err());
+    assert_eq!(write(store, |store| store.erase(&texts(&["1"]))), [""; 0]);
+}
+
+/// A body of any length and any characters can be added, changed and erased.
+fn bodies_of_all_kinds_are_indexed(store: AnyStore) {
+    let kinds = [
+        String::new(),
+        "\0".into(),
+        "a\0東京\0b".into(),
+        "東".repeat(300),
+        "東京a".repeat(30_000),
+        "🎉👩‍👩‍👧‍👦".repeat(10_000),
+        "word ".repeat(200_000),
+        "\u{e000}\u{10ffff}\u{301}\u{3099}".into(),
+    ];
+    for (n, body) in kinds.iter().enumerate() {
+        let id = n.to_string();
+        store.add_memory(&memory(&id, body), 1).unwrap();
+        store.edit_memory(&id, &MemoryEdit { body: Some(format!("{body}x")), ..MemoryEdit::default() }, 2).unwrap();
+    }
+    assert!(found(store, &filter(), "東京").contains(&"4".to_owned()));
+    assert_eq!(found(store, &filter(), "word").len(), 1);
+    let all: Vec<String> = (0..kinds.len()).map(|n| n.to_string()).collect();
+    assert_eq!(write(store, |store| store.erase(&all)).len(), kinds.len());
+    assert_eq!(found(store, &filter(), "東京 word a x"), [""; 0]);
+}
+
+fn uses_are_counted(store: AnyStore) {
+    store.add_memory(&memory("1", "body"), 1).unwrap();
+    assert_eq!(store.memory_use("1").unwrap(), Some((0, None)));
+    let row = store.memories(&texts(&["1"]), 99).unwrap();
+    for access in [Access::Write, Access::Relaxed] {
+        store.begin_unit(access).unwrap();
+        store.record_access(&texts(&["1", "unknown"]), 30).unwrap();
+        store.commit().unwrap();
+    }
+    store.begin_unit(Access::Relaxed).unwrap();
+    store.record_access(&texts(&["1"]), 20).unwrap();
+    store.commit().unwrap();
+    // The clock may step back.
+    assert_eq!(store.memory_use("1").unwrap(), Some((3, Some(30))));
+    assert_eq!(store.memory_use("unknown").unwrap(), None);
+    assert_eq!(store.memories(&texts(&["1"]), 99).unwrap(), row);
+    store.begin_unit(Access::Read).unwrap();
+    assert!(store.record_access(&texts(&["1"]), 40).is_err());
+    store.roll_back();
+    assert_eq!(store.memory_use("1").unwrap(), Some((3, Some(30))));
+}
+
+fn audit_by_session_and_time(store: AnyStore) {
+    let of = |session: Option<&str>, at: Instant| AuditRow { session: session.map(key), at, ..audit("entry") };
+    store
+        .put_session(&NewSession { key: key("a"), agent: None, project: None, parent: None, memory_on: true })
+        .unwrap();
+    store.add_alias(&key("alias"), &key("a")).unwrap();
+    let rows = [of(Some("a"), 10), of(None, 20), of(Some("b"), 30), of(Some("alias"), 40)];
+    store.append_audit(&rows).unwrap();
+    let times = |store: AnyStore, session: Option<&str>, since| {
+        let filter = AuditFilter { session: session.map(key), since };
+        store.all_audit(&filter, 9).unwrap().into_iter().map(|row| row.at).collect::<Vec<_>>()
+    };
+    assert_eq!(times(store, None, None), [40, 30, 20, 10]);
+    assert_eq!(times(store, Some("a"), None), [40, 10]);
+    assert_eq!(times(store, Some("alias"), Some(11)), [40]);
+    assert_eq!(times(store, None, Some(30)), [40, 30]);
+    assert_eq!(times(store, Some("unknown"), None), [0; 0]);
 }
 
 /// The suite, once for each store.
@@ -1158,6 +1393,13 @@ suite! {
     unattached_rows_are_removed_oldest_first,
     a_projects_own_setting_goes_first,
     audit_goes_with_its_unit_or_by_itself,
+    audit_by_session_and_time,
+    any_text_is_searched_for,
+    a_search_finds_what_its_filter_admits,
+    the_best_first_and_no_more_than_asked,
+    the_index_follows_the_rows,
+    bodies_of_all_kinds_are_indexed,
+    uses_are_counted,
     rolling_back_undoes_everything,
     units_do_not_nest_and_reading_ones_do_not_write,
 }

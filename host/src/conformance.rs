@@ -2,6 +2,7 @@
 //! language runs the same files, so nothing here is part of their meaning.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +10,7 @@ use crate::contract::*;
 use crate::environment::Clock;
 use crate::json;
 use crate::memory_store::MemoryStore;
-use crate::operator::{MemoryEdit, NewMemory, NewSession, Operator};
+use crate::operator::{AuditFilter, MemoryEdit, NewMemory, NewSession, Operator};
 use crate::runtime::{Prefetch, Runtime};
 use crate::sqlite_store::{SqliteOptions, SqliteStore};
 use crate::store::{AuditRow, StoreFailure};
@@ -20,6 +21,12 @@ pub trait Testbed: Operator + Sized + 'static {
     fn restart(self) -> Result<Self, StoreFailure>;
     /// Change a stored page without the checksum's knowledge, as a failing disk would. `false`: there is no such page.
     fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure>;
+    /// A memory's row as the store holds it, with `uses` and `used-at`.
+    fn memory_row(&mut self, id: &str) -> Result<Option<Value>, StoreFailure>;
+    /// Another process that writes, until it is dropped.
+    type Lock;
+    /// Start such a write.
+    fn lock(&mut self) -> Result<Self::Lock, StoreFailure>;
 }
 
 impl Testbed for MemoryStore {
@@ -29,6 +36,13 @@ impl Testbed for MemoryStore {
     fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure> {
         Ok(self.damage_page(snapshot_ref, number))
     }
+    fn memory_row(&mut self, id: &str) -> Result<Option<Value>, StoreFailure> {
+        Ok(MemoryStore::memory_row(self, id))
+    }
+    type Lock = crate::memory_store::Lock;
+    fn lock(&mut self) -> Result<Self::Lock, StoreFailure> {
+        Ok(MemoryStore::lock(self))
+    }
 }
 
 impl Testbed for SqliteStore {
@@ -37,6 +51,13 @@ impl Testbed for SqliteStore {
     }
     fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> Result<bool, StoreFailure> {
         self.damage_page(snapshot_ref, number)
+    }
+    fn memory_row(&mut self, id: &str) -> Result<Option<Value>, StoreFailure> {
+        SqliteStore::memory_row(self, id)
+    }
+    type Lock = rusqlite::Connection;
+    fn lock(&mut self) -> Result<Self::Lock, StoreFailure> {
+        SqliteStore::lock(self)
     }
 }
 
@@ -48,6 +69,9 @@ pub enum Backend {
     /// Plain collections.
     Memory,
 }
+
+/// How long a call waits for another process, which in a scenario never comes to an end by itself.
+const BUSY: Duration = Duration::from_millis(50);
 
 /// Run the scenarios of these files and directories, and report each as it ends. Answers how many passed and failed.
 pub fn run(
@@ -73,7 +97,10 @@ pub fn run(
                 let mut number = 0;
                 let open = || {
                     number += 1;
-                    SqliteStore::open(dir.path().join(format!("{number}.db")), &SqliteOptions::default())
+                    SqliteStore::open(
+                        dir.path().join(format!("{number}.db")),
+                        &SqliteOptions { busy_timeout: BUSY, create: true },
+                    )
                 };
                 run_file(&file, runtime, open, count);
             }
@@ -195,11 +222,14 @@ struct Run<'a, B: Testbed> {
     variables: Map<String, Value>,
     /// Audit entries that a step has looked at.
     audited: usize,
+    /// Another process that writes.
+    lock: Option<B::Lock>,
 }
 
 impl<'a, B: Testbed> Run<'a, B> {
     fn start(runtime: &'a Runtime, store: B, file: &File) -> Outcome<Run<'a, B>> {
-        let mut run = Run { runtime, prefetch: None, now: file.now, variables: file.variables.clone(), audited: 0 };
+        let mut run =
+            Run { runtime, prefetch: None, now: file.now, variables: file.variables.clone(), audited: 0, lock: None };
         run.open(store)?;
         Ok(run)
     }
@@ -229,7 +259,7 @@ impl<'a, B: Testbed> Run<'a, B> {
     }
 
     fn step(&mut self, step: &Value) -> Outcome<()> {
-        const KINDS: [&str; 16] = [
+        const KINDS: [&str; 17] = [
             "call",
             "put-agent",
             "put-project",
@@ -246,13 +276,15 @@ impl<'a, B: Testbed> Run<'a, B> {
             "clock",
             "restart",
             "damage-page",
+            "lock",
         ];
         let object = step.as_object().ok_or("it is not an object")?;
-        let kind = object.keys().find(|key| KINDS.contains(&key.as_str()) || *key == "audit");
-        let kind = kind.ok_or_else(|| format!("it is none of {}, audit", KINDS.join(", ")))?.as_str();
+        let kind = object.keys().find(|key| KINDS.contains(&key.as_str()) || ["audit", "row"].contains(&key.as_str()));
+        let kind = kind.ok_or_else(|| format!("it is none of {}, audit, row", KINDS.join(", ")))?.as_str();
         match kind {
             "call" => return self.call(object),
             "audit" => return self.audit(object),
+            "row" => return self.row(object),
             _ => {}
         }
         fields(step, &[kind, "about"])?;
@@ -369,6 +401,12 @@ impl<'a, B: Testbed> Run<'a, B> {
                 let store = prefetch.into_store().restart().map_err(failed)?;
                 self.open(store)?;
             }
+            "lock" => {
+                self.lock = None;
+                if value.as_bool().ok_or("lock is true or false")? {
+                    self.lock = Some(self.store()?.lock().map_err(failed)?);
+                }
+            }
             "damage-page" => {
                 let object = fields(&value, &["snapshot-ref", "number"])?;
                 let number = optional_number(object, "number")?.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
@@ -399,14 +437,32 @@ impl<'a, B: Testbed> Run<'a, B> {
         } else if answer.get("error").is_some() {
             return Err(format!("{name} failed and nothing was expected of it: {answer}"));
         }
-        if let Some(saved) = step.get("save") {
-            for (variable, pointer) in saved.as_object().ok_or("save is not an object")? {
-                let pointer = pointer.as_str().ok_or("save names a JSON pointer for each variable")?;
-                let value = answer.pointer(pointer).ok_or_else(|| format!("nothing at {pointer} in {answer}"))?;
-                self.variables.insert(variable.clone(), value.clone());
-            }
+        self.save(step, &answer)
+    }
+
+    /// Keep parts of an answer as variables.
+    fn save(&mut self, step: &Map<String, Value>, answer: &Value) -> Outcome<()> {
+        let Some(saved) = step.get("save") else { return Ok(()) };
+        for (variable, pointer) in saved.as_object().ok_or("save is not an object")? {
+            let pointer = pointer.as_str().ok_or("save names a JSON pointer for each variable")?;
+            let value = answer.pointer(pointer).ok_or_else(|| format!("nothing at {pointer} in {answer}"))?;
+            self.variables.insert(variable.clone(), value.clone());
         }
         Ok(())
+    }
+
+    /// A memory's row, whatever its columns are.
+    fn row(&mut self, step: &Map<String, Value>) -> Outcome<()> {
+        fields(&Value::Object(step.clone()), &["row", "about", "expect", "save"])?;
+        let id = self.filled(&step["row"])?;
+        let id = id.as_str().ok_or("a memory id is a string")?;
+        let row = self.store()?.memory_row(id).map_err(|error| error.to_string())?.unwrap_or(Value::Null);
+        if let Some(expected) = step.get("expect") {
+            let expected = self.filled(expected)?;
+            check_expectation(&expected)?;
+            matches(&expected, &row, "row")?;
+        }
+        self.save(step, &row)
     }
 
     /// The audit entries since the last such step, oldest first.
@@ -415,7 +471,7 @@ impl<'a, B: Testbed> Run<'a, B> {
         fields(&Value::Object(step.clone()), &["audit", "about", "expect"])?;
         let expected = self.filled(step.get("expect").ok_or("an audit step needs expect")?)?;
         check_expectation(&expected)?;
-        let mut rows = self.store()?.all_audit(ALL).map_err(|error| error.to_string())?;
+        let mut rows = self.store()?.all_audit(&AuditFilter::default(), ALL).map_err(|error| error.to_string())?;
         rows.reverse();
         let new: Vec<Value> = rows.iter().skip(self.audited).map(audit_json).collect();
         self.audited = rows.len();

@@ -44,6 +44,10 @@ pub(crate) struct Unit {
     pub audit: Vec<Entry>,
     /// What its answer may name.
     pub seen: Seen,
+    /// R17: memories whose rows go when the unit is kept.
+    erase: Vec<String>,
+    /// Those of them that were there.
+    pub erased: Vec<String>,
 }
 
 impl Unit {
@@ -58,7 +62,14 @@ impl Unit {
             began,
             audit: Vec::new(),
             seen: Seen::default(),
+            erase: Vec::new(),
+            erased: Vec::new(),
         }
+    }
+
+    /// R17: with this unit the rows of these memories go. The ids as the policy reads them (R2).
+    pub fn erase(&mut self, ids: &[String]) {
+        self.erase = ids.iter().map(|id| id.strip_prefix('#').unwrap_or(id).to_owned()).collect();
     }
 }
 
@@ -66,6 +77,15 @@ impl<S: Store> State<S> {
     /// The time of this unit.
     pub fn now(&mut self) -> Instant {
         *self.unit.now.get_or_insert_with(|| self.clock.now())
+    }
+
+    /// R17: what this unit was to erase.
+    pub fn erase(&mut self) -> Rows<()> {
+        let ids = std::mem::take(&mut self.unit.erase);
+        if !ids.is_empty() {
+            self.unit.erased = self.memories().erase(&ids)?;
+        }
+        Ok(())
     }
 
     /// One import is called: may this export do that, and is it not too often?
@@ -94,7 +114,7 @@ impl<S: Store> State<S> {
         if self.unit.bytes_out > self.limits.bytes_out { Err(Stopped::TooMuch.into()) } else { Ok(()) }
     }
 
-    pub fn memories(&mut self) -> &mut dyn Memories {
+    fn memories(&mut self) -> &mut dyn Memories {
         match &mut self.memories {
             Some(source) => source.as_mut(),
             None => &mut self.store,

@@ -53,6 +53,11 @@ pub fn call<S: Store + 'static>(
         if let Some(unknown) = args.keys().find(|arg| !ty.params().any(|(param, _)| param == arg.as_str())) {
             return Ok(Ok(Err(format!("{name} has no argument {unknown:?}"))));
         }
+        if export == Export::Forget {
+            let ids = args.get("memory-ids").and_then(Value::as_array).into_iter().flatten();
+            let ids: Vec<String> = ids.filter_map(Value::as_str).map(String::from).collect();
+            run.wasm.data_mut().unit.erase(&ids);
+        }
         let request: Vec<Value> = params.iter().map(typed).collect();
         name_refs(run.seen(), export, &request)?;
         let mut results = vec![Val::Bool(false); ty.results().len()];

@@ -15,6 +15,7 @@ pub mod operator;
 mod overlay;
 mod request;
 pub mod runtime;
+mod search;
 pub mod sqlite_store;
 pub mod store;
 pub mod tokens;

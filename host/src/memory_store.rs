@@ -2,18 +2,33 @@
 //! must a harness implement", and the second store that the store suite runs against.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allowance::Allowance;
 use crate::contract::*;
-use crate::operator::{Listed, MemoryEdit, NewMemory, NewSession, Operator};
+use crate::operator::{AuditFilter, Listed, MemoryEdit, NewMemory, NewSession, Operator};
+use crate::search::{Query, admits};
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
 /// A store without a file. One process, one thread, and nothing is kept.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     now: State,
+    /// Whether somebody else writes, for `conformance`.
+    locked: Arc<AtomicBool>,
     /// What access the open unit of work has, and what the state was before it.
     unit: Option<(Access, State)>,
+}
+
+/// Somebody else's long write.
+#[derive(Debug)]
+pub struct Lock(Arc<AtomicBool>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default, Clone)]
@@ -26,6 +41,8 @@ struct State {
     links: Vec<Link>,
     /// With their bodies, oldest first.
     memories: Vec<Memory>,
+    /// How often memories were used by their owners, and when last.
+    uses: BTreeMap<String, (u32, Instant)>,
     /// Every id that was ever a memory's (R2).
     used_ids: BTreeSet<String>,
     snapshots: Vec<Frozen>,
@@ -57,6 +74,11 @@ impl State {
             parent: row.parent.as_ref().map(|parent| self.canonical(parent)),
             attributes: Vec::new(),
         }
+    }
+
+    /// How often a memory was used, and when last.
+    fn uses(&self, id: &str) -> (u32, Option<Instant>) {
+        self.uses.get(id).map_or((0, None), |(uses, at)| (*uses, Some(*at)))
     }
 
     fn snapshot(&mut self, snapshot_ref: &str) -> Option<&mut Frozen> {
@@ -111,6 +133,19 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// For `conformance`: a memory as it is held, with how often it was used and when last.
+    pub(crate) fn memory_row(&self, id: &str) -> Option<serde_json::Value> {
+        let row = self.now.memories.iter().find(|row| row.id == id)?;
+        let (uses, used_at) = self.now.uses(id);
+        Some(serde_json::json!({ "row": row, "uses": uses, "used-at": used_at }))
+    }
+
+    /// For `conformance`: as if another process were writing, until the answer is dropped.
+    pub(crate) fn lock(&mut self) -> Lock {
+        self.locked.store(true, Ordering::Relaxed);
+        Lock(self.locked.clone())
+    }
+
     /// For `conformance`: change a stored page behind its checksum's back.
     pub(crate) fn damage_page(&mut self, snapshot_ref: &str, number: u32) -> bool {
         let frozen = self.now.snapshot(snapshot_ref);
@@ -146,19 +181,31 @@ impl Memories for MemoryStore {
         Ok(ids.iter().map(|id| find(id).map(|row| with_body(row, &mut allowance))).collect())
     }
 
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Err(StoreFailure::Other("search is not built yet".into()))
+    fn search(&mut self, filter: &SearchFilter, query: &str, limit: u32, max_bytes: u32) -> Rows<Vec<Memory>> {
+        let query = Query::parse(query);
+        let mut allowance = Allowance::of(max_bytes);
+        let admitted = self.now.memories.iter().rev().filter(|row| admits(filter, row));
+        let scored = admitted.map(|row| (query.score(row.body.as_deref().unwrap_or_default()), row));
+        let mut found: Vec<(u32, &Memory)> = scored.filter(|(score, _)| *score > 0).collect();
+        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        Ok(found.into_iter().take(limit as usize).map(|(_, row)| with_body(row, &mut allowance)).collect())
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
         let state = self.change()?;
         let there = state.memories.iter().filter(|row| ids.contains(&row.id)).map(|row| row.id.clone()).collect();
         state.memories.retain(|row| !ids.contains(&row.id));
+        state.uses.retain(|id, _| !ids.contains(id));
         Ok(there)
     }
 
-    fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
-        // Uses are not counted here.
+    fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
+        let uses = &mut self.change()?.uses;
+        for id in ids {
+            let (count, last) = uses.entry(id.clone()).or_default();
+            *count += 1;
+            *last = at.max(*last);
+        }
         Ok(())
     }
 }
@@ -167,6 +214,9 @@ impl Store for MemoryStore {
     fn begin_unit(&mut self, access: Access) -> Rows<()> {
         if self.unit.is_some() {
             return Err(StoreFailure::Other("a unit of work is open already".into()));
+        }
+        if access.writes() && self.locked.load(Ordering::Relaxed) {
+            return Err(StoreFailure::Busy("somebody else is writing".into()));
         }
         let before = if access.writes() { self.now.clone() } else { State::default() };
         self.unit = Some((access, before));
@@ -457,8 +507,14 @@ impl Store for MemoryStore {
 
     fn append_audit(&mut self, rows: &[AuditRow]) -> Rows<()> {
         let own = self.unit.is_none();
+        if own && self.locked.load(Ordering::Relaxed) {
+            return Err(StoreFailure::Busy("somebody else is writing".into()));
+        }
         let state = if own { &mut self.now } else { self.change()? };
-        state.audit.extend_from_slice(rows);
+        for row in rows {
+            let session = row.session.as_ref().map(|key| state.canonical(key));
+            state.audit.push(AuditRow { session, ..row.clone() });
+        }
         Ok(())
     }
 }
@@ -615,6 +671,11 @@ impl Operator for MemoryStore {
         Ok(part(self.now.memories.iter().cloned(), offset, limit))
     }
 
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>> {
+        let there = self.now.memories.iter().any(|row| row.id == id);
+        Ok(there.then(|| self.now.uses(id)))
+    }
+
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>> {
         let listed = |frozen: &Frozen| {
             let of = |row: &&Delivery| row.snapshot_ref.as_ref() == Some(&frozen.snapshot.snapshot_ref);
@@ -640,7 +701,11 @@ impl Operator for MemoryStore {
         Ok(self.now.settings.iter().map(row).collect())
     }
 
-    fn all_audit(&mut self, limit: u32) -> Rows<Vec<AuditRow>> {
-        Ok(part(self.now.audit.iter().rev().cloned(), 0, limit))
+    fn all_audit(&mut self, filter: &AuditFilter, limit: u32) -> Rows<Vec<AuditRow>> {
+        let session = filter.session.as_ref().map(|key| self.now.canonical(key));
+        let admitted = |row: &&AuditRow| {
+            (session.is_none() || row.session == session) && filter.since.is_none_or(|since| row.at >= since)
+        };
+        Ok(part(self.now.audit.iter().rev().filter(admitted).cloned(), 0, limit))
     }
 }

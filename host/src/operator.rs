@@ -2,7 +2,7 @@
 //! Never reached by a component, which only reads these rows.
 
 use crate::contract::*;
-use crate::store::{Rows, Store};
+use crate::store::{AuditRow, Rows, Store};
 
 /// A memory as it is added.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,15 @@ pub struct NewSession {
     pub memory_on: bool,
 }
 
+/// Which audit entries to list. All conditions must hold; one that is `None` is not applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditFilter {
+    /// Only what this session asked for, under whichever of its keys.
+    pub session: Option<SessionKey>,
+    /// Only from this instant on.
+    pub since: Option<Instant>,
+}
+
 /// A snapshot for a list: who made it, when, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
@@ -111,6 +120,9 @@ pub trait Operator: Store {
     /// All memories with their bodies, by age, at most `limit` after skipping `offset`.
     fn all_memories(&mut self, offset: u32, limit: u32) -> Rows<Vec<Memory>>;
 
+    /// How often a memory was counted as used by its owner's recalls, and when last. `None`: there is no such memory.
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>>;
+
     /// Snapshots, youngest first, at most `limit` after skipping `offset`.
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>>;
 
@@ -119,6 +131,6 @@ pub trait Operator: Store {
     /// All settings: project, name, value.
     fn all_settings(&mut self) -> Rows<Vec<(Option<String>, String, String)>>;
 
-    /// The latest audit entries, youngest first, at most `limit`.
-    fn all_audit(&mut self, limit: u32) -> Rows<Vec<crate::store::AuditRow>>;
+    /// The latest audit entries that the filter admits, youngest first, at most `limit`.
+    fn all_audit(&mut self, filter: &AuditFilter, limit: u32) -> Rows<Vec<AuditRow>>;
 }

@@ -518,20 +518,16 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     /// `upkeep.forget`, with the rows of the memories themselves, in the same unit of work (R17).
+    ///
+    /// An erasure from very many snapshots may need wider [`Limits`] than one delegation: every snapshot that holds one of
+    /// the memories is read and written in this one unit.
     pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
-        self.call(Export::Forget, None, texts(memory_ids), |run| {
+        let Forgotten { snapshots } = self.call(Export::Forget, None, texts(memory_ids), |run| {
+            run.wasm.data_mut().unit.erase(memory_ids);
             let answer = run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)?;
-            let forgotten = run.check(answer, answers::forgotten)?;
-            Ok(forgotten.and_then(|Forgotten { snapshots }| {
-                // R2: how the policy reads an id.
-                let ids: Vec<String> =
-                    memory_ids.iter().map(|id| id.strip_prefix('#').unwrap_or(id).to_owned()).collect();
-                let erased = run.wasm.data_mut().memories().erase(&ids);
-                erased
-                    .map(|memories| Erased { snapshots, memories })
-                    .map_err(|failure| contract::Error::Store(failure.into()))
-            }))
-        })
+            run.check(answer, answers::forgotten)
+        })?;
+        Ok(Erased { snapshots, memories: std::mem::take(&mut self.state().unit.erased) })
     }
 
     /// `wire.encode`
@@ -626,6 +622,7 @@ impl<S: Store + 'static> Prefetch<S> {
             entry,
         };
         let entries = std::mem::take(&mut state.unit.audit);
+        let result = result.and_then(|value| state.erase().map(|()| value).map_err(CallError::from));
         if let Some(source) = &mut state.memories {
             source.end();
         }

@@ -103,6 +103,67 @@ CREATE TRIGGER memories_id BEFORE INSERT ON memories BEGIN
   INSERT INTO memory_ids (memory_id) VALUES (NEW.memory_id);
 END;
 
+-- What decides who sees a memory, without its texts: a search looks at many rows.
+CREATE INDEX memories_scope ON memories (id, owner, project, audience, trusted, expires_at);
+
+-- Search.
+
+-- Chinese, Japanese and Korean letters, as a character class of GLOB. Written without spaces, they are found by pairs.
+CREATE VIEW run_letters (class) AS
+SELECT '[' || char(4352) || '-' || char(4607) || char(12293) || '-' || char(12295) || char(12353) || '-' || char(12447) || char(12449) || '-' || char(12538) ||
+       char(12540) || '-' || char(12543) || char(12549) || '-' || char(12687) || char(12704) || '-' || char(12799) || char(13312) || '-' || char(19903) ||
+       char(19968) || '-' || char(40959) || char(43360) || '-' || char(43391) || char(44032) || '-' || char(55295) || char(63744) || '-' || char(64255) ||
+       char(65382) || '-' || char(65500) || char(131072) || '-' || char(262143) || ']';
+
+-- What is indexed of a memory: the first 65536 characters of its body, in which each letter of a run of those above stands
+-- as a word of its own together with the next one of its run. So two or more of them are found as a phrase of pairs, a
+-- single one as a prefix, and a word of another script that touches them as the whole word that it is. The text is first
+-- cut into pieces, since finding the n-th character of a text takes n steps.
+CREATE VIEW memory_texts (id, text) AS
+SELECT m.id,
+       CASE WHEN substr(m.body, 1, 65536) NOT GLOB '*' || r.class || '*' THEN substr(m.body, 1, 65536) ELSE (
+         WITH RECURSIVE
+           pieces (start, piece) AS (
+             SELECT 1, substr(m.body, 1, 257)
+              UNION ALL
+             SELECT start + 256, substr(m.body, start + 256, 257) FROM pieces
+              WHERE start + 256 <= 65536 AND length(piece) = 257
+           ),
+           letters (start, place, piece) AS (
+             SELECT start, 1, piece FROM pieces
+              UNION ALL
+             SELECT start, place + 1, piece FROM letters WHERE place < min(256, length(piece))
+           )
+         SELECT group_concat(word, '')
+           FROM (SELECT CASE WHEN substr(piece, place, 1) NOT GLOB r.class THEN substr(piece, place, 1)
+                             WHEN substr(piece, place + 1, 1) NOT GLOB r.class THEN ' ' || substr(piece, place, 1) || ' '
+                             ELSE ' ' || substr(piece, place, 2) || ' ' END AS word
+                   FROM letters ORDER BY start, place)
+       ) END
+  FROM memories AS m CROSS JOIN run_letters AS r;
+
+-- The index itself holds no text. It follows the rows of active memories in the transactions that change them, whoever
+-- does that.
+CREATE VIRTUAL TABLE memory_words USING fts5 (
+  text, content = 'memory_texts', content_rowid = 'id',
+  tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M* Co'"
+);
+-- Without it terms that were deleted stay in the index until it is merged.
+INSERT INTO memory_words (memory_words, rank) VALUES ('secure-delete', 1);
+
+CREATE TRIGGER memories_insert_words AFTER INSERT ON memories WHEN NEW.active BEGIN
+  INSERT INTO memory_words (rowid, text) SELECT id, text FROM memory_texts WHERE id = NEW.id;
+END;
+CREATE TRIGGER memories_before_words BEFORE UPDATE OF id, active, body ON memories WHEN OLD.active BEGIN
+  INSERT INTO memory_words (memory_words, rowid, text) SELECT 'delete', id, text FROM memory_texts WHERE id = OLD.id;
+END;
+CREATE TRIGGER memories_after_words AFTER UPDATE OF id, active, body ON memories WHEN NEW.active BEGIN
+  INSERT INTO memory_words (rowid, text) SELECT id, text FROM memory_texts WHERE id = NEW.id;
+END;
+CREATE TRIGGER memories_delete_words BEFORE DELETE ON memories WHEN OLD.active BEGIN
+  INSERT INTO memory_words (memory_words, rowid, text) SELECT 'delete', id, text FROM memory_texts WHERE id = OLD.id;
+END;
+
 -- Snapshots, hand-overs and deliveries. Their session keys are canonical.
 
 CREATE TABLE snapshots (
@@ -211,3 +272,5 @@ CREATE TABLE audit (
   attributes    TEXT NOT NULL,
   CHECK ((harness IS NULL) = (session IS NULL))
 ) STRICT;
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_session ON audit (harness, session);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
+use memory_prefetch::limits::Limits;
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, Prefetch, Runtime, SqliteOptions, SqliteStore};
 
@@ -72,7 +73,11 @@ impl App {
 
     /// The component of `--component`, or the built-in one. Compiled code is kept in the user's cache directory.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        let mut builder = Runtime::builder();
+        self.runtime_within(Limits::default())
+    }
+
+    fn runtime_within(&self, limits: Limits) -> Result<Runtime, Failure> {
+        let mut builder = Runtime::builder().limits(limits);
         if let Some(path) = &self.globals.component {
             builder = builder.component_file(path);
         }
@@ -107,6 +112,15 @@ impl App {
     pub fn prefetch(&self) -> Result<Prefetch<SqliteStore>, Failure> {
         let store = self.store(Missing::Refuse)?;
         Ok(self.runtime()?.open(store)?)
+    }
+
+    /// The same for an erasure, which reads and writes every snapshot that holds a memory, however many those are: what
+    /// one call may take in all is not bounded, what it may hold at a time is.
+    pub fn prefetch_without_limits(&self) -> Result<Prefetch<SqliteStore>, Failure> {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let store = self.store(Missing::Refuse)?;
+        let limits = Limits { time: DAY, host_calls: u32::MAX, bytes_in: usize::MAX, ..Limits::default() };
+        Ok(self.runtime_within(limits)?.open(store)?)
     }
 
     /// One exported call. A race that was lost is run again, as the contract says, for as long as `--busy-timeout`.

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use memory_prefetch::contract::{
-    Audience, Budget, Capacity, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction, Hints,
-    Link, Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
+    Audience, Budget, Capacity, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction, Error,
+    Hints, Link, Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
 };
 use memory_prefetch::environment::sha256;
 use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::store::{Memories, StoreFailure};
-use memory_prefetch::{Prefetch, Runtime, SqliteOptions, SqliteStore};
+use memory_prefetch::{CallError, Prefetch, Runtime, SqliteOptions, SqliteStore};
 use serde::Serialize;
 
 use super::app::App;
@@ -142,11 +142,45 @@ pub fn run(_: Args, app: &App) -> Result<(), Failure> {
     let opened = prefetch.get(&child, &["note-1".into()])?;
     let bodies: Vec<&str> = opened.memories.iter().map(|view| view.body.as_str()).collect();
     story.check("reviewer can read note-1 by its id", bodies == [NOTE])?;
+    let found = prefetch.recall(&child, Some("archivist"), "How are rates rounded?", 5)?;
+    let bodies: Vec<&str> = found.iter().map(|view| view.body.as_str()).collect();
+    story.check("and find it: recall, \"How are rates rounded?\"", bodies == [NOTE])?;
+    let back = prefetch.recall(&key("archive-1"), Some("reviewer"), "Ask", 5);
+    let told = matches!(back, Err(CallError::Policy(Error::WrongDirection)));
+    story.check("archivist cannot recall from reviewer, and is told that the link runs the other way", told)?;
     let back = prefetch.get(&key("archive-1"), &["review-note".into()])?;
-    story.check("archivist still cannot read reviewer", back.memories.is_empty())?;
-    story.check("reading changed nothing of note-1", row(prefetch.store(), "note-1")? == before)?;
+    story.check("nor read it by its id", back.memories.is_empty())?;
+    let unused = prefetch.store().memory_use("note-1")?;
+    story.check(
+        "reading changed nothing of note-1",
+        row(prefetch.store(), "note-1")? == before && unused == Some((0, None)),
+    )?;
+
+    story.chapter("Memory 55 is erased, everywhere.")?;
+    let erased = prefetch.forget(&["55".into()])?;
+    story.check("the memory is gone, also from the snapshot", erased.memories == ["55"] && erased.snapshots == 1)?;
+    let after = prefetch.replay(&child)?;
+    let text = after.first().map(|block| block.text.clone()).unwrap_or_default();
+    story.check("the child reads [erased] in its place", text.contains("\n[erased]\n") && !text.contains(TOTALS))?;
+    story.check("memory 11 is there as it was frozen", text.contains(&format!("\n{OLD}\n")))?;
+    drop(prefetch);
+    let bytes: Vec<u8> = files(dir.path())?;
+    let left = bytes.windows("固定小数".len()).any(|window| window == "固定小数".as_bytes());
+    story.check("none of its words is left in the store's files", !left)?;
 
     story.end()
+}
+
+/// Every byte of every file of the store.
+fn files(dir: &Path) -> Result<Vec<u8>, Failure> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            bytes.extend(std::fs::read(entry?.path())?);
+        }
+        Ok(bytes)
+    };
+    read().map_err(|error| StoreFailure::Other(format!("the store's files cannot be read: {error}")).into())
 }
 
 fn key(id: &str) -> SessionKey {

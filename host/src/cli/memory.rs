@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use memory_prefetch::Erased;
 use memory_prefetch::contract::{Audience, Instant, Memory, SessionKey};
 use memory_prefetch::operator::{MemoryEdit, NewMemory, Operator};
 use memory_prefetch::store::Memories;
@@ -74,11 +75,15 @@ Example:
     },
     /// Erase memories, also from every snapshot that holds them
     ///
-    /// This version cannot do it yet: it says so, and exits with 5.
+    /// Their texts are gone for good: from the memories, from the search index and from every snapshot, whoever made it,
+    /// and from the file itself. A child that is given such a snapshot, or reads it again, finds the item marked as
+    /// erased. Their ids are never given out again, and an entry in the audit says that they were erased. Copies that
+    /// left the store (a child's transcript, a backup) cannot be reached. At most 1000 ids. Exit code 3 if none of them
+    /// was there.
     #[command(after_help = "Example:\n  memory-prefetch memory forget 55")]
     Forget {
         /// The memories
-        #[arg(value_name = "ID", required = true)]
+        #[arg(value_name = "ID", required = true, value_parser = values::memory_id)]
         ids: Vec<String>,
     },
 }
@@ -214,16 +219,32 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
         }
         Verb::List { offset, limit } => list(app, offset, limit),
         Verb::Get { session, ids } => get(app, &session, &ids),
-        Verb::Forget { ids } => {
-            let mut prefetch = app.prefetch()?;
-            let forgotten = app.call(&mut prefetch, |prefetch| prefetch.forget(&ids))?;
-            if app.out.json {
-                return app.out.object(&json!({ "forgotten": ids, "snapshots": forgotten.snapshots }));
-            }
-            let snapshots = count(forgotten.snapshots as usize, "snapshot", "snapshots");
-            app.out.text(&format!("Erased {}, also from {snapshots}.\n", names(&ids)))
-        }
+        Verb::Forget { ids } => forget(app, &ids),
     }
+}
+
+fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
+    let mut prefetch = app.prefetch_without_limits()?;
+    let Erased { snapshots, memories } = app.call(&mut prefetch, |prefetch| prefetch.forget(ids))?;
+    let unknown: Vec<&String> = ids.iter().filter(|id| !memories.contains(id)).collect();
+    if memories.is_empty() && snapshots == 0 {
+        let message = format!("there is no memory {}, and no snapshot holds one", names(ids));
+        return Err(Failure::new(Exit::Refused, "unknown-memory", message)
+            .details(json!({ "ids": ids }))
+            .hint("`memory-prefetch memory list` shows all"));
+    }
+    if app.out.json {
+        return app.out.object(&json!({ "forgotten": memories, "unknown": unknown, "snapshots": snapshots }));
+    }
+    let held = count(snapshots as usize, "snapshot", "snapshots");
+    app.out.text(&match memories.as_slice() {
+        [] => format!("Cut out of {held}.\n"),
+        memories => format!("Erased {}, and cut out of {held}.\n", names(memories)),
+    })?;
+    if !unknown.is_empty() {
+        app.out.note(&format!("there was no memory {}", names(&unknown)));
+    }
+    Ok(())
 }
 
 fn add(args: Add, app: &App) -> Result<(), Failure> {

@@ -4,6 +4,7 @@
 
 mod agent;
 mod app;
+mod audit;
 mod completions;
 mod component;
 mod conformance;
@@ -78,6 +79,8 @@ enum Verb {
     Evictable(upkeep::Evictable),
     Sweep(upkeep::Sweep),
     #[command(subcommand)]
+    Audit(audit::Verb),
+    #[command(subcommand)]
     Wire(wire::Verb),
     #[command(subcommand)]
     Setting(setting::Verb),
@@ -121,6 +124,7 @@ fn run(verb: Verb, app: &App) -> Result<(), Failure> {
         Verb::Snapshots(verb) => snapshots::run(verb, app),
         Verb::Evictable(args) => upkeep::evictable(args, app),
         Verb::Sweep(args) => upkeep::sweep(args, app),
+        Verb::Audit(verb) => audit::run(verb, app),
         Verb::Wire(verb) => wire::run(verb, app),
         Verb::Setting(verb) => setting::run(verb, app),
         Verb::Component(verb) => component::run(verb, app),

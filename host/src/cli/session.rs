@@ -71,7 +71,7 @@ pub enum Verb {
     List,
     /// Say that a session will not run again: what it was given need not be kept for it
     ///
-    /// This version cannot do it yet: it says so, and exits with 5.
+    /// Until the next sweep it is still there to be replayed. What the session itself delegated is not touched.
     #[command(after_help = "Example:\n  memory-prefetch session end pi/7f3a")]
     End {
         /// S, or HARNESS/S

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
@@ -54,6 +55,24 @@ fn write(text: &str) -> Result<(), Failure> {
 /// One line on stderr. If that is closed there is nobody to tell.
 pub fn stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// What a person who waits is told now and then: nothing if nobody looks, or if it is soon over.
+#[derive(Default)]
+pub struct Progress {
+    last: Option<Instant>,
+}
+
+impl Progress {
+    /// One line, if the last one is long enough ago.
+    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+        const EVERY: Duration = Duration::from_secs(2);
+        let last = *self.last.get_or_insert_with(Instant::now);
+        if last.elapsed() >= EVERY && io::stderr().is_terminal() {
+            self.last = Some(Instant::now());
+            stderr(&line());
+        }
+    }
 }
 
 /// What the library has to say beside its answers: a line on stderr, JSON if the answer is JSON.

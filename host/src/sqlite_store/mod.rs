@@ -9,10 +9,11 @@ mod rows;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, Row, ToSql, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params};
 
 use crate::allowance::Allowance;
 use crate::contract::*;
+use crate::search::Query;
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
 /// A statement of `host/sql/`, by its file's name.
@@ -60,6 +61,8 @@ pub struct SqliteStore {
     connection: Connection,
     busy_timeout: Duration,
     unit: Option<Access>,
+    /// Whether commits wait for the disk.
+    durable: bool,
     /// The file's data version at which its schema was last found readable.
     checked: u32,
     /// Text was overwritten or deleted, and the log may still hold it.
@@ -77,6 +80,9 @@ enum Scrub {
     Due,
 }
 
+/// How many matches of a search are ranked: bm25 takes about a microsecond for each.
+const RANKED: i64 = 2_000;
+
 type Params<'a> = &'a [(&'a str, &'a dyn ToSql)];
 
 impl SqliteStore {
@@ -91,13 +97,27 @@ impl SqliteStore {
         const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
         let options = &SqliteOptions { busy_timeout: options.busy_timeout.min(LONGEST), ..*options };
         let connection = open::open(path.as_ref(), options)?;
-        Ok(SqliteStore { connection, busy_timeout: options.busy_timeout, unit: None, checked: 0, scrub: Scrub::Clean })
+        Ok(SqliteStore {
+            connection,
+            busy_timeout: options.busy_timeout,
+            unit: None,
+            durable: true,
+            checked: 0,
+            scrub: Scrub::Clean,
+        })
     }
 
     /// A store that is lost when it is dropped.
     pub fn in_memory() -> Rows<SqliteStore> {
         let connection = open::in_memory()?;
-        Ok(SqliteStore { connection, busy_timeout: Duration::ZERO, unit: None, checked: 0, scrub: Scrub::Clean })
+        Ok(SqliteStore {
+            connection,
+            busy_timeout: Duration::ZERO,
+            unit: None,
+            durable: true,
+            checked: 0,
+            scrub: Scrub::Clean,
+        })
     }
 
     /// The same file, as a new process would open it.
@@ -109,6 +129,24 @@ impl SqliteStore {
         let options = SqliteOptions { busy_timeout: self.busy_timeout, create: false };
         drop(self);
         SqliteStore::open(path, &options)
+    }
+
+    /// For `conformance`: every column of a memory.
+    pub(crate) fn memory_row(&self, id: &str) -> Rows<Option<serde_json::Value>> {
+        let columns = "SELECT json_object('id', id, 'active', active, 'trusted', trusted, 'priority', priority,
+            'version', version, 'created-at', created_at, 'updated-at', updated_at, 'expires-at', expires_at,
+            'uses', uses, 'used-at', used_at, 'memory-id', memory_id, 'audience', audience, 'owner', owner,
+            'project', project, 'category', category, 'attributes', attributes, 'body', body)
+            FROM memories WHERE memory_id = ?1";
+        let row: Option<String> = self.connection.query_row(columns, [id], |row| row.get(0)).optional()?;
+        row.map(|row| serde_json::from_str(&row).map_err(|error| StoreFailure::Damaged(error.to_string()))).transpose()
+    }
+
+    /// For `conformance`: another connection's long write, until the answer is dropped.
+    pub(crate) fn lock(&self) -> Rows<Connection> {
+        let other = Connection::open(self.connection.path().unwrap_or_default())?;
+        other.execute_batch("BEGIN IMMEDIATE")?;
+        Ok(other)
     }
 
     /// For `conformance`: change a stored page behind its checksum's back.
@@ -177,6 +215,19 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Whether a commit waits for the disk. Cannot be changed inside a transaction.
+    fn durable(&mut self, durable: bool) -> Rows<()> {
+        if self.durable != durable {
+            self.connection.execute_batch(if durable {
+                "PRAGMA synchronous=FULL"
+            } else {
+                "PRAGMA synchronous=NORMAL"
+            })?;
+            self.durable = durable;
+        }
+        Ok(())
+    }
+
     /// Text is about to be erased: keep it out of the log, once the unit is kept.
     fn erasing(&mut self) {
         if self.scrub == Scrub::Clean {
@@ -187,11 +238,35 @@ impl SqliteStore {
     /// Move the log into the file and cut it off, so that erased text is not left in it. Waits for nobody: a reader that
     /// still needs the log puts it off until the next unit that writes, or until the store is dropped.
     fn scrub(&mut self) {
+        // The first moves the pages, and lets others write meanwhile; the second needs them to wait, for a moment.
+        let checkpoint = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, bool>(0));
         let done = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
-            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0))
+            checkpoint("PRAGMA wal_checkpoint(PASSIVE)")?;
+            checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")
         });
         let _ = self.connection.busy_timeout(self.busy_timeout);
         self.scrub = if matches!(done, Ok(false)) { Scrub::Clean } else { Scrub::Due };
+    }
+
+    /// What to look for: the rarest of the query's words and runs, as many as have no more than [`RANKED`] matches
+    /// together, and at least one. Ranking is what takes time, and common words rank next to nothing.
+    fn rare_terms(&self, query: &Query) -> Rows<Option<String>> {
+        let mut counted = Vec::new();
+        for term in query.expressions() {
+            let params = named_params! { ":term": term, ":most": RANKED };
+            let count = self.read(sql!("memories_search_count"), params, |row| row.get::<_, i64>(0))?.into_iter().sum();
+            if count > 0 {
+                counted.push((count, term));
+            }
+        }
+        counted.sort_by_key(|(count, _)| *count);
+        let mut sum = 0;
+        let rare = counted.into_iter().enumerate().take_while(|(place, (count, _))| {
+            sum += count;
+            *place == 0 || sum <= RANKED
+        });
+        let terms: Vec<String> = rare.map(|(_, (_, term))| term).collect();
+        Ok((!terms.is_empty()).then(|| terms.join(" OR ")))
     }
 
     /// The pages of these snapshots, put with them. `page`: only that one.
@@ -243,8 +318,25 @@ impl Memories for SqliteStore {
         Ok(found.into_iter().map(Option::flatten).collect())
     }
 
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Err(StoreFailure::Other("search is not built yet".into()))
+    fn search(&mut self, filter: &SearchFilter, query: &str, limit: u32, max_bytes: u32) -> Rows<Vec<Memory>> {
+        let Some(terms) = self.rare_terms(&Query::parse(query))? else { return Ok(Vec::new()) };
+        let mut allowance = Allowance::of(max_bytes);
+        let found = self.read(
+            sql!("memories_search"),
+            named_params! {
+                ":terms": terms,
+                ":owner": filter.owner,
+                ":shared_in": filter.shared_in,
+                ":projects": rows::texts(filter.projects.iter().map(String::as_str))?,
+                ":at": rows::instant(filter.at)?,
+                ":trusted_only": filter.trusted_only,
+                ":most": RANKED,
+                ":limit": limit,
+            },
+            // A row that cannot be read is left out.
+            |row| Ok(rows::memory(row, 0, &mut allowance).ok()),
+        )?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
@@ -269,6 +361,7 @@ impl Store for SqliteStore {
             Access::Read => "BEGIN DEFERRED",
             Access::Write | Access::Relaxed => "BEGIN IMMEDIATE",
         };
+        self.durable(access != Access::Relaxed)?;
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
         match access {

@@ -281,6 +281,8 @@ fn set_up(connection: &Connection) -> Rows<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    // A search looks at rows all over the file; SQLite's own 2 MB hold too little of a large store.
+    connection.pragma_update(None, "cache_size", -16_384)?;
     // Without it a statement is planned anew for each value that is bound to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);

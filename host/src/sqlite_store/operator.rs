@@ -4,7 +4,7 @@ use rusqlite::named_params;
 
 use crate::allowance::Allowance;
 use crate::contract::*;
-use crate::operator::{Listed, MemoryEdit, NewMemory, NewSession, Operator};
+use crate::operator::{AuditFilter, Listed, MemoryEdit, NewMemory, NewSession, Operator};
 use crate::store::{Access, AuditRow, Rows, Store, StoreFailure};
 
 use super::{SqliteStore, rows, sql};
@@ -214,6 +214,11 @@ impl Operator for SqliteStore {
         Ok(found.into_iter().flatten().collect())
     }
 
+    fn memory_use(&mut self, id: &str) -> Rows<Option<(u32, Option<Instant>)>> {
+        let params = named_params! { ":memory_id": id };
+        self.unit_of(Access::Read, |store| Ok(store.read(sql!("operator_memory_use"), params, rows::uses)?.pop()))
+    }
+
     fn all_snapshots(&mut self, offset: u32, limit: u32) -> Rows<Vec<Listed>> {
         let params = named_params! { ":offset": offset, ":limit": limit };
         self.unit_of(Access::Read, |store| {
@@ -241,9 +246,14 @@ impl Operator for SqliteStore {
         })
     }
 
-    fn all_audit(&mut self, limit: u32) -> Rows<Vec<AuditRow>> {
-        self.unit_of(Access::Read, |store| {
-            store.read(sql!("operator_all_audit"), named_params! { ":limit": limit }, rows::audit)
-        })
+    fn all_audit(&mut self, filter: &AuditFilter, limit: u32) -> Rows<Vec<AuditRow>> {
+        let AuditFilter { session, since } = filter;
+        let params = named_params! {
+            ":harness": session.as_ref().map(|key| &key.harness),
+            ":session": session.as_ref().map(|key| &key.id),
+            ":since": since.map(rows::instant).transpose()?,
+            ":limit": limit,
+        };
+        self.unit_of(Access::Read, |store| store.read(sql!("operator_all_audit"), params, rows::audit))
     }
 }

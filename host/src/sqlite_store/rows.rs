@@ -109,6 +109,11 @@ pub(super) fn memory(row: &Row, first: usize, allowance: &mut Allowance) -> Resu
     Ok(memory)
 }
 
+/// How often a memory was used, and when last.
+pub(super) fn uses(row: &Row) -> Result<(u32, Option<Instant>)> {
+    Ok((row.get(0)?, read_instant_if(row, 1)?))
+}
+
 /// A project, from column `first` on.
 pub(super) fn project(row: &Row, first: usize) -> Result<Project> {
     Ok(Project {
