@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use memory_prefetch::conformance::{Backend, files, run};
-use memory_prefetch::contract::*;
-use memory_prefetch::operator::{AuditFilter, NewSession, Operator};
+use memory_prefetch::operator::{AuditFilter, Operator};
 use memory_prefetch::runtime::BUILT_IN;
-use memory_prefetch::store::{Memories, Rows};
 use memory_prefetch::{MemoryStore, Runtime, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 
@@ -151,6 +149,15 @@ fn the_program_runs_another_policy_over_the_same_store() {
     assert_eq!(place.ok(&[&other[..], &get].concat())["unavailable"], json!(["12"]));
     assert_eq!(place.ok(&get)["unavailable"], json!([]));
 
+    let recall = ["recall", "--session", "lead", "matter"];
+    let recalled = |component: &[&str]| {
+        let found = place.ok(&[component, &recall].concat());
+        let ids = found["memories"].as_array().unwrap().iter().map(|view| view["id"].as_str().unwrap().to_owned());
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(recalled(&other), ["11".to_owned()].into());
+    assert_eq!(recalled(&[]), ["11".to_owned(), "12".to_owned()].into());
+
     // Who decided what stands in the audit.
     let mut store = SqliteStore::open(place.path("store.sqlite"), &SqliteOptions::default()).unwrap();
     let mut audit = store.all_audit(&AuditFilter::default(), 10).unwrap();
@@ -176,67 +183,4 @@ fn the_program_names_a_component_that_misbehaves() {
     assert_eq!((code, &error["error"]["code"]), (Some(5), &json!("component-stopped")), "{error}");
     assert_eq!(error["error"]["details"], json!({ "why": "too-many-host-calls" }));
     place.ok(&get[..3].iter().copied().chain(["lead", "11"]).collect::<Vec<_>>());
-}
-
-/// Two memories of the agent `a`, one of them secret, that every search finds.
-struct Two;
-
-impl Two {
-    fn memory(id: &str, category: &str) -> Memory {
-        Memory {
-            id: id.into(),
-            owner: Some("a".into()),
-            project: Some("p".into()),
-            audience: Audience::Agent,
-            active: true,
-            expires_at: None,
-            trusted: true,
-            category: category.into(),
-            priority: 0,
-            version: "1".into(),
-            updated_at: None,
-            bytes: 4,
-            body: Some("body".into()),
-            attributes: Vec::new(),
-        }
-    }
-}
-
-impl Memories for Two {
-    fn memories(&mut self, ids: &[String], _: u32) -> Rows<Vec<Option<Memory>>> {
-        Ok(vec![None; ids.len()])
-    }
-    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
-        Ok(vec![Two::memory("12", "secret"), Two::memory("11", "")])
-    }
-    fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
-        Ok(())
-    }
-    fn erase(&mut self, _: &[String]) -> Rows<Vec<String>> {
-        Ok(Vec::new())
-    }
-}
-
-#[test]
-fn recall_finds_no_secrets_either() {
-    let recalled = |component: &[u8]| {
-        let mut store = MemoryStore::new();
-        let project =
-            Project { id: "p".into(), workspace: None, memory_on: true, trusted: true, attributes: Vec::new() };
-        store.put_project(&project).unwrap();
-        let key = SessionKey { harness: "h".into(), id: "s".into() };
-        let session = NewSession {
-            key: key.clone(),
-            agent: Some("a".into()),
-            project: Some("p".into()),
-            parent: None,
-            memory_on: true,
-        };
-        store.put_session(&session).unwrap();
-        let mut prefetch = load(component).open(store).unwrap().with_memories(Two);
-        let views = prefetch.recall(&key, None, "body", 10).unwrap();
-        views.into_iter().map(|view| view.id).collect::<Vec<_>>()
-    };
-    assert_eq!(recalled(BUILT_IN), ["12", "11"]);
-    assert_eq!(recalled(NO_SECRETS), ["11"]);
 }
