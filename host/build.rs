@@ -34,7 +34,10 @@ fn run() -> Result<()> {
     expose("MEMORY_PREFETCH_BUILT_IN", "memory_prefetch.wasm", &component)?;
 
     // Guests that only tests load: one line each, in folders that a package of the host alone doesn't have.
-    for (folder, variable, file) in [("tests/guest", "MEMORY_PREFETCH_TEST_GUEST", "test_guest.wasm")] {
+    for (folder, variable, file) in [
+        ("tests/guest", "MEMORY_PREFETCH_TEST_GUEST", "test_guest.wasm"),
+        ("tests/policy", "MEMORY_PREFETCH_TEST_POLICY", "test_policy.wasm"),
+    ] {
         if component::workspace().join(folder).join("Cargo.toml").exists() {
             expose(variable, file, &guest(folder)?)?;
         }
@@ -59,6 +62,9 @@ fn guest(folder: &str) -> Result<Vec<u8>> {
     for input in [
         folder.join("src"),
         folder.join("Cargo.toml"),
+        // A policy of one's own is built on it.
+        workspace.join("component/src"),
+        workspace.join("component/Cargo.toml"),
         workspace.join("wit"),
         workspace.join("Cargo.toml"),
         workspace.join("Cargo.lock"),

@@ -1,8 +1,8 @@
 //! The policy of memory-prefetch: which memories a child agent is handed, in what form, and for how long.
 //!
-//! This file only maps the exported functions to the modules that hold the rules (docs/rules.md, cited as R1 to R42),
-//! and the imported functions to the [`Imports`] trait, over which all rules are generic. So the same code runs in a
-//! WebAssembly component and, for tests and benches, natively.
+//! The exported functions are mapped to the modules that hold the rules (docs/rules.md, cited as R1 to R42) by
+//! [`component!`], and the imported functions to the [`Imports`] trait, over which all rules are generic. So the same code
+//! runs in a WebAssembly component, in a policy of one's own (docs/policy.md) and, for tests and benches, natively.
 //!
 //! Data flows one way: `wire` → `orchestrator` → `resolver` → `visibility` → `capacity` → `block` → `snapshot`;
 //! `child` → `snapshot` → `block`; `recall` → `visibility`; `upkeep` → `erasure`.
@@ -14,6 +14,7 @@ pub mod child;
 pub mod erasure;
 #[cfg(test)]
 mod fake;
+pub mod guest;
 pub mod hand_over;
 pub mod ids;
 pub mod imports;
@@ -33,10 +34,10 @@ pub mod upkeep;
 pub mod visibility;
 pub mod wire;
 
-#[cfg(target_arch = "wasm32")]
-mod guest;
+pub use imports::{Host, Imports};
 
-pub use imports::Imports;
+#[cfg(all(target_arch = "wasm32", feature = "component"))]
+crate::component!(imports: Host, name: "memory-prefetch", version: env!("CARGO_PKG_VERSION"));
 
 /// Types of the contract, generated from `wit/`.
 #[allow(missing_docs, clippy::all)]

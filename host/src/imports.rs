@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::allowance::Allowance;
+use crate::answers::Seen;
 use crate::contract::*;
 use crate::environment::{Clock, TokenCounter, hex, sha256};
 use crate::exports::{Export, Import};
@@ -40,6 +42,8 @@ pub(crate) struct Unit {
     /// The ticker's count when it began.
     pub began: u64,
     pub audit: Vec<Entry>,
+    /// What its answer may name.
+    pub seen: Seen,
     /// R17: memories whose rows go when the unit is kept.
     erase: Vec<String>,
     /// Those of them that were there.
@@ -57,6 +61,7 @@ impl Unit {
             bytes_out: 0,
             began,
             audit: Vec::new(),
+            seen: Seen::default(),
             erase: Vec::new(),
             erased: Vec::new(),
         }
@@ -125,37 +130,78 @@ impl<S: Store> State<S> {
             self.unit.bytes_in = 0;
         }
         self.unit.bytes_in = self.unit.bytes_in.saturating_add(bytes(&rows));
-        if self.unit.bytes_in > self.limits.bytes_in {
-            let why = format!("one call may read {} bytes in all", self.limits.bytes_in);
-            return Err(StoreFailure::TooLarge(why).into());
+        if self.unit.bytes_in > self.limits.bytes_in { Err(self.too_large()) } else { Ok(rows) }
+    }
+
+    fn too_large(&self) -> Fault {
+        StoreFailure::TooLarge(format!("one call may read {} bytes in all", self.limits.bytes_in)).into()
+    }
+
+    /// How many bytes may still go to the component in this call.
+    fn left(&self) -> usize {
+        self.limits.bytes_in.saturating_sub(self.unit.bytes_in)
+    }
+
+    /// So many rows are asked for by name: the store shall not read what could not be handed in.
+    fn expect(&self, rows: usize) -> Result<(), Fault> {
+        if rows.saturating_mul(ROW) > self.left() { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    /// At most so many rows are asked for.
+    fn at_most(&self, rows: u32, most: u32) -> Result<(), Fault> {
+        if rows <= most {
+            return Ok(());
         }
-        Ok(rows)
+        Err(StoreFailure::TooLarge(format!("{rows} rows: one import reads at most {most}")).into())
+    }
+
+    /// How many bytes of bodies the store is to read, if the component asks for `max_bytes`.
+    fn readable(&self, max_bytes: u32) -> u32 {
+        u32::try_from(self.left()).unwrap_or(u32::MAX).min(max_bytes)
+    }
+
+    /// A body that is missing since the store was asked for fewer bytes than the component did is too large.
+    fn complete<'a>(&self, max_bytes: u32, mut rows: impl Iterator<Item = &'a Memory>) -> Result<(), Fault> {
+        let mut allowance = Allowance::of(max_bytes);
+        if rows.any(|row| allowance.admits(row.bytes as usize) && row.body.is_none()) {
+            return Err(self.too_large());
+        }
+        Ok(())
     }
 }
 
+/// What a row counts beside its texts, in bytes.
+const ROW: usize = 256;
+
+/// The most rows of a search or a list. A sweep takes 1000, and a child's search of hand-overs as many.
+const MOST: u32 = 10_000;
+
+/// The most snapshots that are read at once with their pages, each of which may be large.
+const MOST_WHOLE: u32 = 64;
+
 fn memory_bytes(row: &Memory) -> usize {
-    256 + row.body.as_ref().map_or(0, String::len) + row.category.len() + row.version.len() + row.id.len()
+    ROW + row.body.as_ref().map_or(0, String::len) + row.category.len() + row.version.len() + row.id.len()
 }
 
 fn frozen_bytes(row: &Frozen) -> usize {
     let ids: usize = row.snapshot.memory_ids.iter().map(String::len).sum();
     let pages: usize = row.pages.iter().map(|page| page.text.len() + page.state.len()).sum();
-    256 + row.snapshot.state.len() + ids + pages
+    ROW + row.snapshot.state.len() + ids + pages
 }
 
 fn hand_over_bytes(row: &HandOver) -> usize {
-    256 + row.task.len() + row.state.len()
+    ROW + row.task.len() + row.state.len()
 }
 
 fn given_bytes(row: &Given) -> usize {
     let notice = row.delivery.notice.as_ref().map_or(0, String::len);
-    256 + row.delivery.state.len() + notice + row.hand_over.as_ref().map_or(0, hand_over_bytes)
+    ROW + row.delivery.state.len() + notice + row.hand_over.as_ref().map_or(0, hand_over_bytes)
 }
 
 fn entry_bytes(entry: &Entry) -> usize {
     let lists = [&entry.snapshot_refs, &entry.memory_ids].into_iter().flatten().map(|text| 24 + text.len());
     let attributes = entry.attributes.iter().map(|(name, value)| 48 + name.len() + value.len());
-    256 + entry.action.len() + entry.outcome.len() + lists.sum::<usize>() + attributes.sum::<usize>()
+    ROW + entry.action.len() + entry.outcome.len() + lists.sum::<usize>() + attributes.sum::<usize>()
 }
 
 fn each<T>(bytes: impl Fn(&T) -> usize) -> impl Fn(&Vec<T>) -> usize {
@@ -174,8 +220,15 @@ impl<S: Store> wit::types::Host for State<S> {
 impl<S: Store> wit::memories::Host for State<S> {
     fn get(&mut self, ids: Vec<String>, max_bytes: u32) -> Result<Vec<Option<Memory>>, Fault> {
         self.enter(Import::Read)?;
-        let rows = self.memories().memories(&ids, max_bytes)?;
-        self.hand_in(rows, each(|row: &Option<Memory>| row.as_ref().map_or(8, memory_bytes)))
+        self.expect(ids.len())?;
+        let readable = self.readable(max_bytes);
+        let rows = self.memories().memories(&ids, readable)?;
+        if readable < max_bytes {
+            self.complete(max_bytes, rows.iter().flatten())?;
+        }
+        let rows = self.hand_in(rows, each(|row: &Option<Memory>| row.as_ref().map_or(8, memory_bytes)))?;
+        self.unit.seen.got(&rows);
+        Ok(rows)
     }
 
     fn search(
@@ -186,8 +239,15 @@ impl<S: Store> wit::memories::Host for State<S> {
         max_bytes: u32,
     ) -> Result<Vec<Memory>, Fault> {
         self.enter(Import::Read)?;
-        let rows = self.memories().search(&filter, &query, limit, max_bytes)?;
-        self.hand_in(rows, each(memory_bytes))
+        self.at_most(limit, MOST)?;
+        let readable = self.readable(max_bytes);
+        let rows = self.memories().search(&filter, &query, limit, readable)?;
+        if readable < max_bytes {
+            self.complete(max_bytes, rows.iter())?;
+        }
+        let rows = self.hand_in(rows, each(memory_bytes))?;
+        self.unit.seen.found(&rows);
+        Ok(rows)
     }
 
     fn record_access(&mut self, ids: Vec<String>, at: Instant) -> Result<(), Fault> {
@@ -199,11 +259,13 @@ impl<S: Store> wit::memories::Host for State<S> {
 impl<S: Store> wit::directory::Host for State<S> {
     fn sessions(&mut self, keys: Vec<SessionKey>) -> Result<Vec<Option<Session>>, Fault> {
         self.enter(Import::Read)?;
+        self.expect(keys.len())?;
         Ok(overlay::sessions(&mut self.store, self.memories.as_deref_mut(), &keys)?)
     }
 
     fn projects(&mut self, ids: Vec<String>) -> Result<Vec<Option<Project>>, Fault> {
         self.enter(Import::Read)?;
+        self.expect(ids.len())?;
         Ok(overlay::projects(&mut self.store, self.memories.as_deref_mut(), &ids)?)
     }
 
@@ -223,13 +285,22 @@ impl<S: Store> wit::directory::Host for State<S> {
 impl<S: Store> wit::snapshots::Host for State<S> {
     fn insert_snapshot(&mut self, frozen: Frozen) -> Result<(), Fault> {
         self.enter(Import::InsertSnapshot)?;
-        Ok(self.store.insert_snapshot(&frozen)?)
+        self.store.insert_snapshot(&frozen)?;
+        self.unit.seen.inserted(&frozen.snapshot);
+        Ok(())
     }
 
     fn get(&mut self, refs: Vec<String>, pages: Selection) -> Result<Vec<Option<Frozen>>, Fault> {
         self.enter(Import::Read)?;
-        let rows = self.store.snapshots(&refs, pages)?;
-        self.hand_in(rows, each(|row: &Option<Frozen>| row.as_ref().map_or(8, frozen_bytes)))
+        self.expect(refs.len())?;
+        let mut rows = Vec::new();
+        // The same ref may stand there a thousand times.
+        for some in refs.chunks(MOST_WHOLE as usize) {
+            let found = self.store.snapshots(some, pages)?;
+            rows.extend(self.hand_in(found, each(|row: &Option<Frozen>| row.as_ref().map_or(8, frozen_bytes)))?);
+        }
+        rows.iter().flatten().for_each(|row| self.unit.seen.snapshot(&row.snapshot));
+        Ok(rows)
     }
 
     fn revoke(&mut self, refs: Vec<String>, at: Instant) -> Result<(), Fault> {
@@ -239,7 +310,9 @@ impl<S: Store> wit::snapshots::Host for State<S> {
 
     fn overwrite(&mut self, frozen: Vec<Frozen>) -> Result<(), Fault> {
         self.enter(Import::Overwrite)?;
-        Ok(self.store.overwrite(&frozen)?)
+        self.store.overwrite(&frozen)?;
+        self.unit.seen.overwritten(frozen.len());
+        Ok(())
     }
 
     fn pinned(&mut self, memory_ids: Vec<String>, at: Instant) -> Result<Vec<String>, Fault> {
@@ -249,12 +322,14 @@ impl<S: Store> wit::snapshots::Host for State<S> {
 
     fn holding(&mut self, memory_ids: Vec<String>, limit: u32) -> Result<Vec<Frozen>, Fault> {
         self.enter(Import::Read)?;
+        self.at_most(limit, MOST_WHOLE)?;
         let rows = self.store.holding(&memory_ids, limit)?;
         self.hand_in(rows, each(frozen_bytes))
     }
 
     fn expired(&mut self, at: Instant, limit: u32) -> Result<Vec<Snapshot>, Fault> {
         self.enter(Import::Read)?;
+        self.at_most(limit, MOST)?;
         let rows = self.store.expired(at, limit)?;
         self.hand_in(rows, each(|row: &Snapshot| 256 + row.state.len()))
     }
@@ -276,8 +351,11 @@ impl<S: Store> wit::snapshots::Host for State<S> {
 
     fn find_hand_overs(&mut self, filter: OfferFilter, limit: u32) -> Result<Vec<Offer>, Fault> {
         self.enter(Import::Read)?;
+        self.at_most(limit, MOST)?;
         let rows = self.store.find_hand_overs(&filter, limit)?;
-        self.hand_in(rows, each(|row: &Offer| hand_over_bytes(&row.hand_over)))
+        let rows = self.hand_in(rows, each(|row: &Offer| hand_over_bytes(&row.hand_over)))?;
+        self.unit.seen.offers(&filter, &rows);
+        Ok(rows)
     }
 
     fn insert_delivery(&mut self, delivery: Delivery) -> Result<bool, Fault> {
@@ -288,13 +366,17 @@ impl<S: Store> wit::snapshots::Host for State<S> {
     fn deliveries(&mut self, child: SessionKey) -> Result<Vec<Given>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.deliveries(&child)?;
-        self.hand_in(rows, each(given_bytes))
+        let rows = self.hand_in(rows, each(given_bytes))?;
+        rows.iter().for_each(|row| self.unit.seen.given(row));
+        Ok(rows)
     }
 
     fn replay(&mut self, child: SessionKey, snapshot_ref: Option<String>, page: u32) -> Result<Vec<StoredPage>, Fault> {
         self.enter(Import::Read)?;
         let rows = self.store.replay(&child, snapshot_ref.as_deref(), page)?;
-        self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))
+        let rows = self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))?;
+        rows.iter().for_each(|row| self.unit.seen.page(row));
+        Ok(rows)
     }
 
     fn end_deliveries(&mut self, child: SessionKey, at: Instant) -> Result<(), Fault> {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 use wasmtime::component::{Type, Val};
 
-use crate::contract;
-use crate::contract::SessionKey;
+use crate::answers::{self, Seen};
+use crate::contract::{self, Block, SessionKey, View};
 use crate::exports::Export;
 use crate::runtime::{CallError, Prefetch};
 use crate::store::{Store, StoreFailure};
@@ -58,9 +58,12 @@ pub fn call<S: Store + 'static>(
             let ids: Vec<String> = ids.filter_map(Value::as_str).map(String::from).collect();
             run.wasm.data_mut().unit.erase(&ids);
         }
+        let request: Vec<Value> = params.iter().map(typed).collect();
+        name_refs(run.seen(), export, &request)?;
         let mut results = vec![Val::Bool(false); ty.results().len()];
         func.call(&mut run.wasm, &params, &mut results)?;
         let result = results.pop().unwrap_or(Val::Bool(false));
+        check(run.seen(), export, session.as_ref(), &request, &result)?;
         Ok(match result {
             Val::Result(Err(error)) => {
                 Err(contract::Error::Other(error.map_or(Value::Null, |error| from_val(&error)).to_string()))
@@ -89,6 +92,77 @@ pub fn call<S: Store + 'static>(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// As the typed calls of [`Prefetch`] do before they call.
+fn name_refs(seen: &mut Seen, export: Export, request: &[Value]) -> wasmtime::Result<()> {
+    match (export, request) {
+        (Export::Estimate | Export::Delegate, [_, request]) => seen.request(&of(request)?),
+        (Export::Deliver, [_, _, claim]) => seen.claim(&of(claim)?),
+        (Export::Revalidate | Export::Revoke | Export::Page, [_, name, ..]) => seen.named(&of::<String>(name)?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// As the typed calls of [`Prefetch`] do with the answer.
+fn check(
+    seen: &Seen,
+    export: Export,
+    session: Option<&SessionKey>,
+    request: &[Value],
+    answer: &Val,
+) -> wasmtime::Result<()> {
+    let answer = match answer {
+        Val::Result(Err(error)) => {
+            let error = error.as_deref().map_or(Value::Null, typed);
+            return Ok(answers::error(seen, session, &of(&error)?)?);
+        }
+        Val::Result(Ok(answer)) => answer.as_deref().map_or(Value::Null, typed),
+        answer => typed(answer),
+    };
+    match (export, request) {
+        (Export::Estimate | Export::Delegate, [_, request]) => answers::delegation(seen, &of(request)?, &of(&answer)?)?,
+        (Export::Revalidate, [_, name]) => answers::revalidated(seen, &of::<String>(name)?, &of(&answer)?)?,
+        (Export::Deliver, [_, _, claim]) => answers::delivery(seen, &of(claim)?, &of(&answer)?)?,
+        (Export::Replay, _) => answers::replayed(seen, &of::<Vec<Block>>(&answer)?)?,
+        (Export::Page, [_, name, number]) => answers::page(seen, &of::<String>(name)?, of(number)?, &of(&answer)?)?,
+        (Export::Get, [_, ids]) => answers::found(seen, &of::<Vec<String>>(ids)?, &of(&answer)?)?,
+        (Export::Recall, [.., limit]) => answers::recalled(seen, of(limit)?, &of::<Vec<View>>(&answer)?)?,
+        (Export::Evictable, [ids]) => answers::evictable(&of::<Vec<String>>(ids)?, &of::<Vec<String>>(&answer)?)?,
+        (Export::Sweep, [limit]) => answers::swept(of(limit)?, &of(&answer)?)?,
+        (Export::Forget, _) => answers::forgotten(seen, &of(&answer)?)?,
+        (Export::Decode, [json]) => answers::decoded(&of::<String>(json)?, &of(&answer)?)?,
+        (Export::ParseMarkers, [text]) => answers::marked(&of::<String>(text)?, &of(&answer)?)?,
+        (Export::Revoke | Export::SessionEnded | Export::Encode | Export::Describe, _) => {}
+        (export, _) => return Err(wasmtime::Error::msg(format!("{} has other arguments", export.name()))),
+    }
+    Ok(())
+}
+
+/// A value of the contract from what [`typed`] made.
+fn of<T: serde::de::DeserializeOwned>(value: &Value) -> wasmtime::Result<T> {
+    T::deserialize(value).map_err(|error| wasmtime::Error::msg(format!("not a value of the contract: {error}")))
+}
+
+/// A value as the JSON that serde reads the contract's Rust types from.
+fn typed(val: &Val) -> Value {
+    let case = |name: &str| name.split('-').map(capitalised).collect::<String>();
+    match val {
+        Val::List(values) | Val::Tuple(values) => values.iter().map(typed).collect(),
+        Val::Record(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.replace('-', "_"), typed(value))).collect())
+        }
+        Val::Enum(name) | Val::Variant(name, None) => json!(case(name)),
+        Val::Variant(name, Some(value)) => json!({ case(name): typed(value) }),
+        Val::Option(value) => value.as_deref().map_or(Value::Null, typed),
+        other => from_val(other),
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
 fn session_key(value: &Value) -> SessionKey {

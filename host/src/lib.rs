@@ -1,6 +1,7 @@
 //! The reference host of memory-prefetch.
 
 mod allowance;
+mod answers;
 mod cache;
 pub mod conformance;
 pub mod environment;

@@ -12,16 +12,18 @@ use thiserror::Error;
 /// their sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of the component, in bytes.
+    /// Linear memory of the component, in bytes: all its memories together.
     pub memory: usize,
-    /// Elements of its tables.
+    /// Elements of all its tables together.
     pub table_elements: usize,
-    /// Time for one exported call, store calls included. Checked in the component's own code and before each import; a
-    /// store call that waits is bounded by the store's own waiting time.
+    /// Time for one exported call, with making the instance and store calls. Checked in the component's own code and
+    /// before each import; a store call that waits is bounded by the store's own waiting time.
     pub time: Duration,
-    /// Imported functions that one exported call may call.
+    /// Imported functions that one exported call may call, and log lines that it may write beside them.
     pub host_calls: u32,
-    /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer.
+    /// Bytes of text that the host hands to the component during one call: the arguments, and what imports answer. The
+    /// store is not asked for more. What an import would answer over it is the error `too-large`, which the component is
+    /// told.
     pub bytes_in: usize,
     /// Bytes that the component hands to the host in one import call, or as its answer; and, in one exported call, bytes
     /// of all its audit entries, and of all texts that it has hashed.
@@ -61,31 +63,55 @@ pub enum Stopped {
     BadArgument,
 }
 
-/// Counts what an instance takes, and refuses what is over its limits.
+/// The most core instances, memories and tables of one component, each. One that wit-component makes has four
+/// instances, one memory and two tables.
+const PARTS: usize = 16;
+
+/// Counts what an instance takes, and refuses what is over its limits. A component may have several memories and tables,
+/// so what counts is their sum.
 #[derive(Debug)]
 pub(crate) struct Meter {
     memory_limit: usize,
     table_limit: usize,
     /// Bytes of linear memory now.
     pub memory: usize,
+    /// Elements of tables now.
+    table: usize,
 }
 
 impl Meter {
     pub fn new(limits: &Limits) -> Meter {
-        Meter { memory_limit: limits.memory, table_limit: limits.table_elements, memory: 0 }
+        Meter { memory_limit: limits.memory, table_limit: limits.table_elements, memory: 0, table: 0 }
     }
 }
 
+/// Whether `sum` may grow by what `desired` is more than `current`. Growth that fails later stays counted.
+fn grow(sum: &mut usize, limit: usize, current: usize, desired: usize) -> bool {
+    let grown = desired.checked_sub(current).and_then(|more| sum.checked_add(more)).filter(|grown| *grown <= limit);
+    if let Some(grown) = grown {
+        *sum = grown;
+    }
+    grown.is_some()
+}
+
 impl wasmtime::ResourceLimiter for Meter {
-    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let fits = desired <= self.memory_limit;
-        if fits {
-            self.memory = desired;
-        }
-        Ok(fits)
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(grow(&mut self.memory, self.memory_limit, current, desired))
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= self.table_limit)
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(grow(&mut self.table, self.table_limit, current, desired))
+    }
+
+    fn instances(&self) -> usize {
+        PARTS
+    }
+
+    fn tables(&self) -> usize {
+        PARTS
+    }
+
+    fn memories(&self) -> usize {
+        PARTS
     }
 }

@@ -11,6 +11,7 @@ use thiserror::Error;
 use wasmtime::component::{Component, HasSelf, Instance, Linker};
 use wasmtime::{Config, Engine};
 
+use crate::answers::{self, Nonsense, Seen};
 use crate::contract::{self, *};
 use crate::environment::{Clock, TokenCounter, sha256};
 use crate::exports::Export;
@@ -90,6 +91,14 @@ pub enum CallError {
         export: &'static str,
         /// What wasmtime says.
         why: String,
+    },
+    /// The component answered with what it cannot know, or was not asked for: a wrong one, or a hostile one.
+    #[error("the component answered nonsense in {export}: {what}")]
+    Nonsense {
+        /// The exported function.
+        export: &'static str,
+        /// What it named.
+        what: String,
     },
     /// The request is larger than [`Limits::bytes_in`]; the component was not called.
     #[error("the request has {bytes} bytes, and this host takes {limit}")]
@@ -310,7 +319,9 @@ impl Drop for Ticker {
     }
 }
 
-/// An instance, made at the first call and made anew after a trap: a trap poisons it.
+/// An instance. It serves one caller, since what it keeps in its memory could otherwise reach another one: it is made
+/// anew for a call of another session or of the operator, and for each call of `wire`, which does not say whose text it is
+/// given. It is made anew after a trap too: a trap poisons it.
 enum Sandbox<S: Store + 'static> {
     Empty(Box<State<S>>),
     Ready(Box<Running<S>>),
@@ -322,9 +333,12 @@ struct Running<S: Store + 'static> {
     wasm: wasmtime::Store<State<S>>,
     instance: Instance,
     exports: MemoryPrefetch,
+    /// Whom it serves. `None`: the operator, or a call without a session.
+    caller: Option<SessionKey>,
 }
 
-/// The exported functions over one store. Not re-entrant; use one per thread.
+/// The exported functions over one store. Not re-entrant; use one per thread. Calls of one session after another share an
+/// instance, which is a few microseconds faster than calls of ever changing sessions.
 pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,
     pre: MemoryPrefetchPre<State<S>>,
@@ -389,27 +403,37 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `orchestrator.estimate`
     pub fn estimate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
         self.call(Export::Estimate, Some(session), request_bytes(request), |run| {
-            run.exports.agent_memory_prefetch_orchestrator().call_estimate(&mut run.wasm, session, request)
+            run.seen().request(request);
+            let answer =
+                run.exports.agent_memory_prefetch_orchestrator().call_estimate(&mut run.wasm, session, request)?;
+            run.check(answer, |seen, outcome| answers::delegation(seen, request, outcome))
         })
     }
 
     /// `orchestrator.delegate`
     pub fn delegate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
         self.call(Export::Delegate, Some(session), request_bytes(request), |run| {
-            run.exports.agent_memory_prefetch_orchestrator().call_delegate(&mut run.wasm, session, request)
+            run.seen().request(request);
+            let answer =
+                run.exports.agent_memory_prefetch_orchestrator().call_delegate(&mut run.wasm, session, request)?;
+            run.check(answer, |seen, outcome| answers::delegation(seen, request, outcome))
         })
     }
 
     /// `orchestrator.revalidate`
     pub fn revalidate(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<Receipt, CallError> {
         self.call(Export::Revalidate, Some(session), snapshot_ref.len(), |run| {
-            run.exports.agent_memory_prefetch_orchestrator().call_revalidate(&mut run.wasm, session, snapshot_ref)
+            run.seen().named(snapshot_ref);
+            let exports = run.exports.agent_memory_prefetch_orchestrator();
+            let answer = exports.call_revalidate(&mut run.wasm, session, snapshot_ref)?;
+            run.check(answer, |seen, receipt| answers::revalidated(seen, snapshot_ref, receipt))
         })
     }
 
     /// `orchestrator.revoke`
     pub fn revoke(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<(), CallError> {
         self.call(Export::Revoke, Some(session), snapshot_ref.len(), |run| {
+            run.seen().named(snapshot_ref);
             run.exports.agent_memory_prefetch_orchestrator().call_revoke(&mut run.wasm, session, snapshot_ref)
         })
     }
@@ -418,32 +442,40 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn deliver(&mut self, child: &SessionKey, occasion: &str, claim: &Claim) -> Result<Answer, CallError> {
         let bytes = match claim {
             Claim::SnapshotRef(name) => name.len(),
-            Claim::Ids(carried) => texts(&carried.ids.ids),
-            Claim::ParentSession(hints) => hints.task.as_ref().map_or(0, String::len),
+            Claim::Ids(carried) => texts(&carried.ids.ids) + carried.capacity.as_ref().map_or(0, capacity_bytes),
+            Claim::ParentSession(hints) => length(&hints.task) + length(&hints.agent_type),
         };
         self.call(Export::Deliver, Some(child), bytes + occasion.len(), |run| {
-            run.exports.agent_memory_prefetch_child().call_deliver(&mut run.wasm, child, occasion, claim)
+            run.seen().claim(claim);
+            let answer =
+                run.exports.agent_memory_prefetch_child().call_deliver(&mut run.wasm, child, occasion, claim)?;
+            run.check(answer, |seen, answer| answers::delivery(seen, claim, answer))
         })
     }
 
     /// `child.replay`
     pub fn replay(&mut self, child: &SessionKey) -> Result<Vec<Block>, CallError> {
         self.call(Export::Replay, Some(child), 0, |run| {
-            run.exports.agent_memory_prefetch_child().call_replay(&mut run.wasm, child)
+            let answer = run.exports.agent_memory_prefetch_child().call_replay(&mut run.wasm, child)?;
+            run.check(answer, |seen, blocks| answers::replayed(seen, blocks))
         })
     }
 
     /// `child.page`
     pub fn page(&mut self, child: &SessionKey, snapshot_ref: &str, number: u32) -> Result<Block, CallError> {
         self.call(Export::Page, Some(child), snapshot_ref.len(), |run| {
-            run.exports.agent_memory_prefetch_child().call_page(&mut run.wasm, child, snapshot_ref, number)
+            run.seen().named(snapshot_ref);
+            let exports = run.exports.agent_memory_prefetch_child();
+            let answer = exports.call_page(&mut run.wasm, child, snapshot_ref, number)?;
+            run.check(answer, |seen, block| answers::page(seen, snapshot_ref, number, block))
         })
     }
 
     /// `tools.get`
     pub fn get(&mut self, session: &SessionKey, ids: &[String]) -> Result<Found, CallError> {
         self.call(Export::Get, Some(session), texts(ids), |run| {
-            run.exports.agent_memory_prefetch_tools().call_get(&mut run.wasm, session, ids)
+            let answer = run.exports.agent_memory_prefetch_tools().call_get(&mut run.wasm, session, ids)?;
+            run.check(answer, |seen, found| answers::found(seen, ids, found))
         })
     }
 
@@ -456,27 +488,31 @@ impl<S: Store + 'static> Prefetch<S> {
         limit: u32,
     ) -> Result<Vec<View>, CallError> {
         self.call(Export::Recall, Some(session), query.len() + target.map_or(0, str::len), |run| {
-            run.exports.agent_memory_prefetch_tools().call_recall(&mut run.wasm, session, target, query, limit)
+            let exports = run.exports.agent_memory_prefetch_tools();
+            let answer = exports.call_recall(&mut run.wasm, session, target, query, limit)?;
+            run.check(answer, |seen, views| answers::recalled(seen, limit, views))
         })
     }
 
     /// `upkeep.evictable`
     pub fn evictable(&mut self, memory_ids: &[String]) -> Result<Vec<String>, CallError> {
         self.call(Export::Evictable, None, texts(memory_ids), |run| {
-            run.exports.agent_memory_prefetch_upkeep().call_evictable(&mut run.wasm, memory_ids)
+            let answer = run.exports.agent_memory_prefetch_upkeep().call_evictable(&mut run.wasm, memory_ids)?;
+            run.check(answer, |_, ids| answers::evictable(memory_ids, ids))
         })
     }
 
     /// `upkeep.sweep`
     pub fn sweep(&mut self, limit: u32) -> Result<Swept, CallError> {
         self.call(Export::Sweep, None, 0, |run| {
-            run.exports.agent_memory_prefetch_upkeep().call_sweep(&mut run.wasm, limit)
+            let answer = run.exports.agent_memory_prefetch_upkeep().call_sweep(&mut run.wasm, limit)?;
+            run.check(answer, |_, swept| answers::swept(limit, swept))
         })
     }
 
     /// `upkeep.session-ended`
     pub fn session_ended(&mut self, session: &SessionKey) -> Result<(), CallError> {
-        self.call(Export::SessionEnded, None, 0, |run| {
+        self.call(Export::SessionEnded, None, key_bytes(session), |run| {
             run.exports.agent_memory_prefetch_upkeep().call_session_ended(&mut run.wasm, session)
         })
     }
@@ -485,14 +521,16 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
         let Forgotten { snapshots } = self.call(Export::Forget, None, texts(memory_ids), |run| {
             run.wasm.data_mut().unit.erase(memory_ids);
-            run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)
+            let answer = run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)?;
+            run.check(answer, answers::forgotten)
         })?;
         Ok(Erased { snapshots, memories: std::mem::take(&mut self.state().unit.erased) })
     }
 
     /// `wire.encode`
     pub fn encode(&mut self, delegation: &Delegation) -> Result<String, CallError> {
-        self.call(Export::Encode, None, delegation.task.len(), |run| {
+        let bytes = delegation.task.len() + delegation.memory.as_ref().map_or(0, field_bytes);
+        self.call(Export::Encode, None, bytes, |run| {
             run.exports.agent_memory_prefetch_wire().call_encode(&mut run.wasm, delegation)
         })
     }
@@ -500,14 +538,16 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `wire.decode`
     pub fn decode(&mut self, json: &str) -> Result<Delegation, CallError> {
         self.call(Export::Decode, None, json.len(), |run| {
-            run.exports.agent_memory_prefetch_wire().call_decode(&mut run.wasm, json)
+            let answer = run.exports.agent_memory_prefetch_wire().call_decode(&mut run.wasm, json)?;
+            run.check(answer, |_, delegation| answers::decoded(json, delegation))
         })
     }
 
     /// `wire.parse-markers`
     pub fn parse_markers(&mut self, text: &str) -> Result<Marked, CallError> {
         self.call(Export::ParseMarkers, None, text.len(), |run| {
-            run.exports.agent_memory_prefetch_wire().call_parse_markers(&mut run.wasm, text).map(Ok)
+            let answer = run.exports.agent_memory_prefetch_wire().call_parse_markers(&mut run.wasm, text)?;
+            run.check(Ok(answer), |_, marked| answers::marked(text, marked))
         })
     }
 
@@ -527,9 +567,12 @@ impl<S: Store + 'static> Prefetch<S> {
         function: impl FnOnce(&mut RunningRef<'_, S>) -> Called<T>,
     ) -> Result<T, CallError> {
         let limit = self.runtime.limits.bytes_in;
-        let bytes = bytes + session.map_or(0, |key| key.harness.len() + key.id.len());
+        let bytes = bytes + session.map_or(0, key_bytes);
         if bytes > limit {
             return Err(CallError::RequestTooLarge { bytes, limit });
+        }
+        if !self.serves(export, session) {
+            self.reset();
         }
         let state = self.state();
         state.unit = Unit::new(export, state.ticks.load(Ordering::Relaxed), bytes);
@@ -537,13 +580,14 @@ impl<S: Store + 'static> Prefetch<S> {
             begin(state, access)?;
         }
 
-        let called = match self.run() {
-            Ok(running) => {
-                let Running { wasm, instance, exports } = running;
-                function(&mut RunningRef { wasm, instance, exports })
+        let called = self.run(session).and_then(|Running { wasm, instance, exports, .. }| {
+            let mut run = RunningRef { wasm, instance, exports };
+            let called = function(&mut run)?;
+            if let Err(error) = &called {
+                answers::error(run.seen(), session, error)?;
             }
-            Err(error) => Err(error),
-        };
+            Ok(called)
+        });
         let result = match called {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(CallError::Policy(error)),
@@ -613,8 +657,17 @@ impl<S: Store + 'static> Prefetch<S> {
         }
     }
 
-    /// The instance, made if there is none, with its time set.
-    fn run(&mut self) -> wasmtime::Result<&mut Running<S>> {
+    /// Whether the instance that is there, if any, may be called now.
+    fn serves(&self, export: Export, session: Option<&SessionKey>) -> bool {
+        match &self.sandbox {
+            // A call that needs no store does not say whose text it is given.
+            Sandbox::Ready(running) => running.caller.as_ref() == session && export.access().is_some(),
+            Sandbox::Empty(_) | Sandbox::Moving => true,
+        }
+    }
+
+    /// The instance, made for this caller if there is none, with its time set.
+    fn run(&mut self, caller: Option<&SessionKey>) -> wasmtime::Result<&mut Running<S>> {
         if let Sandbox::Empty(_) = &self.sandbox
             && let Sandbox::Empty(state) = std::mem::replace(&mut self.sandbox, Sandbox::Moving)
         {
@@ -630,7 +683,8 @@ impl<S: Store + 'static> Prefetch<S> {
             });
             match made {
                 Ok((instance, exports)) => {
-                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, exports }));
+                    let caller = caller.cloned();
+                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, exports, caller }));
                 }
                 Err(error) => {
                     self.sandbox = Sandbox::Empty(Box::new(wasm.into_data()));
@@ -663,6 +717,25 @@ pub(crate) struct RunningRef<'a, S: Store + 'static> {
     pub exports: &'a MemoryPrefetch,
 }
 
+impl<S: Store + 'static> RunningRef<'_, S> {
+    /// What this unit has handed to the component.
+    pub(crate) fn seen(&mut self) -> &mut Seen {
+        &mut self.wasm.data_mut().unit.seen
+    }
+
+    /// The answer, if it names nothing that it may not.
+    fn check<T>(
+        &mut self,
+        answer: Result<T, contract::Error>,
+        check: impl FnOnce(&Seen, &T) -> answers::Checked,
+    ) -> Called<T> {
+        if let Ok(value) = &answer {
+            check(self.seen(), value)?;
+        }
+        Ok(answer)
+    }
+}
+
 fn begin<S: Store>(state: &mut State<S>, access: Access) -> Result<(), CallError> {
     state.store.begin_unit(access)?;
     if let Some(source) = &mut state.memories
@@ -679,12 +752,22 @@ fn stopped(export: Export, error: wasmtime::Error) -> CallError {
     if let Some(why) = error.downcast_ref::<Stopped>() {
         return CallError::Stopped { export, why: *why };
     }
+    if let Some(Nonsense(what)) = error.downcast_ref::<Nonsense>() {
+        return CallError::Nonsense { export, what: what.clone() };
+    }
     match error.downcast_ref::<wasmtime::Trap>() {
         Some(wasmtime::Trap::Interrupt) => CallError::Stopped { export, why: Stopped::OutOfTime },
         Some(trap) => CallError::Trapped { export, why: trap.to_string() },
-        None => CallError::Trapped { export, why: format!("{error:#}") },
+        None => match format!("{error:#}") {
+            why if why.contains(TOO_MUCH) => CallError::Stopped { export, why: Stopped::TooMuch },
+            why => CallError::Trapped { export, why },
+        },
     }
 }
+
+/// How wasmtime says that one call hands over more than its host call fuel, which is [`Limits::bytes_out`]; the type of
+/// that error is its own.
+const TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// One more than fits, since the first tick may come at once.
 fn ticks(time: Duration) -> u64 {
@@ -695,12 +778,29 @@ fn texts(list: &[String]) -> usize {
     list.iter().map(String::len).sum()
 }
 
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
+}
+
+fn key_bytes(key: &SessionKey) -> usize {
+    key.harness.len() + key.id.len()
+}
+
+fn capacity_bytes(capacity: &Capacity) -> usize {
+    length(&capacity.model)
+}
+
+fn field_bytes(field: &MemoryField) -> usize {
+    match field {
+        MemoryField::PrefetchIds(named) => texts(&named.ids),
+        MemoryField::SnapshotRef(name) => name.len(),
+    }
+}
+
 fn request_bytes(request: &Request) -> usize {
-    let named = match &request.memory {
-        Some(MemoryField::PrefetchIds(named)) => texts(&named.ids),
-        Some(MemoryField::SnapshotRef(name)) => name.len(),
-        None => 0,
-    };
+    let names = length(&request.agent_type) + length(&request.call_id);
+    let field = request.memory.as_ref().map_or(0, field_bytes) + request.capacity.as_ref().map_or(0, capacity_bytes);
     let priorities: usize = request.priorities.iter().map(|(id, _)| id.len() + 4).sum();
-    request.task.len() + named + priorities
+    let attributes: usize = request.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    request.task.len() + names + field + priorities + attributes
 }

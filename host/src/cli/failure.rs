@@ -184,6 +184,7 @@ impl From<CallError> for Failure {
                 failure(Exit::Component, "component-stopped").details(json!({ "why": word })).hint(INSPECT)
             }
             CallError::Trapped { .. } => failure(Exit::Component, "component-failed").hint(INSPECT),
+            CallError::Nonsense { .. } => failure(Exit::Component, "component-nonsense").hint(INSPECT),
             CallError::RequestTooLarge { bytes, limit } => {
                 failure(Exit::Malformed, "request-too-large").details(json!({ "bytes": bytes, "limit": limit }))
             }
