@@ -60,6 +60,7 @@ impl Place {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli");
         command
             .env_remove("MEMORY_PREFETCH_COMPONENT")
+            .env_remove("MEMORY_PREFETCH_MEMORIES")
             .env("MEMORY_PREFETCH_STORE", "sqlite:store.sqlite")
             .env("HOME", &cache)
             .env("XDG_CACHE_HOME", cache.join("cache"))
@@ -722,6 +723,151 @@ fn stores_that_cannot_be_used_are_refused() {
     }
 }
 
+/// A database as magic-context has it, whose program is not running.
+fn magic_context(place: &Place) -> PathBuf {
+    let path = place.path("theirs/context.db");
+    fs::create_dir(place.path("theirs")).unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             CREATE TABLE memories (id INTEGER PRIMARY KEY AUTOINCREMENT, project_path TEXT, category TEXT, content TEXT,
+                 importance INTEGER, status TEXT DEFAULT 'active', updated_at INTEGER);
+             INSERT INTO memories (project_path, category, content, importance, updated_at) VALUES
+                 ('site', 'PROJECT_RULES', 'Totals are in cents.', 80, 1770000000000),
+                 ('other', 'PROJECT_RULES', 'Another project.', 80, 1770000000000);",
+        )
+        .unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
+    path
+}
+
+/// What is below a directory.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn memories_of_another_program() {
+    let place = Place::seeded();
+    let path = magic_context(&place);
+    let before = files(&place.path("theirs"));
+    let temporary = place.path("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let source = "magic-context:theirs/context.db";
+    let with = |args: &[&str]| {
+        let args = [&["--json", "--now", NOW, "--memories", source], args].concat();
+        let run = run(place.command(&args).env("TMPDIR", &temporary).env("SQLITE_TMPDIR", &temporary));
+        assert_eq!(files(&place.path("theirs")), before, "{args:?} changed it");
+        assert!(files(&temporary).is_empty(), "{args:?} made a copy");
+        let answer = if run.out.is_empty() { &run.err } else { &run.out };
+        (run.code, serde_json::from_str::<Value>(answer).unwrap_or_else(|error| panic!("{error}: {run:?}")))
+    };
+    let got = with(&["memory", "get", "--session", "lead", "1", "2"]).1;
+    assert_eq!(got["unavailable"], json!(["2"]));
+    assert_eq!(
+        (&got["memories"][0]["body"], &got["memories"][0]["owner"]),
+        (&json!("Totals are in cents."), &json!("project:site"))
+    );
+    let (_, estimate) = with(&["estimate", "--session", "lead", "--task", "T", "--ids", "1", "--budget", "5000"]);
+    assert_eq!(estimate["receipt"]["items"][0]["id"], "1", "{estimate}");
+    let (_, answer) = with(&["delegate", "--session", "lead", "--task", "T", "--ids", "1", "--budget", "5000"]);
+    let snapshot_ref = answer["receipt"]["snapshot_ref"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    let (code, answer) = with(&["deliver", "--session", "child", "--ref", snapshot_ref]);
+    assert_eq!(code, Some(0));
+    assert!(answer["text"].as_str().unwrap().contains("Totals are in cents."), "{answer}");
+    // What is frozen needs the other store no more.
+    let args = ["--memories", "magic-context:missing.db", "replay", "--session", "child"];
+    assert!(place.ok(&args).contains("Totals are in cents."));
+    assert_eq!(place.json(&["memory", "list"])["memories"], json!([]), "nothing was copied");
+
+    let own: &[&[&str]] = &[
+        &["memory", "list"],
+        &["memory", "add", "--agent", "planner", "--project", "site", "--body", "x"],
+        &["memory", "edit", "1", "--body", "x"],
+        &["memory", "archive", "1"],
+    ];
+    for args in own {
+        let (code, answer) = with(args);
+        assert_eq!(
+            (code, answer["error"]["code"].as_str()),
+            (Some(2), Some("source-is-read-only")),
+            "{args:?}: {answer}"
+        );
+    }
+    let (code, answer) = with(&["--memories-trust", "untrusted", "memory", "get", "--session", "lead", "1"]);
+    assert_eq!((code, &answer["unavailable"]), (Some(3), &json!(["1"])));
+
+    let mut by_variable = place.command(&["memory", "get", "--session", "lead", "1"]);
+    let run = run(by_variable.env("MEMORY_PREFETCH_MEMORIES", format!("magic-context:{}", path.display())));
+    assert!(run.code == Some(0) && run.out.contains("Totals are in cents."), "{run:?}");
+}
+
+#[test]
+fn memories_of_agents_of_spacebot() {
+    let place = Place::new();
+    for agent in ["main", "helper"] {
+        let data = place.path(&format!("bot/agents/{agent}/data"));
+        fs::create_dir_all(&data).unwrap();
+        rusqlite::Connection::open(data.join("spacebot.db"))
+            .unwrap()
+            .execute_batch(&format!(
+                "CREATE TABLE memories (id TEXT PRIMARY KEY, content TEXT, memory_type TEXT, importance REAL,
+                     updated_at TEXT, access_count INTEGER DEFAULT 0, forgotten INTEGER DEFAULT 0);
+                 INSERT INTO memories (id, content, memory_type) VALUES ('id-of-{agent}', 'What {agent} knows.', 'fact');"
+            ))
+            .unwrap();
+    }
+    let project = place.json(&["project", "id", "bot"])["project"].as_str().unwrap().to_owned();
+    place.ok(&["agent", "add", "main"]);
+    place.ok(&["agent", "add", "helper"]);
+    place.ok(&["project", "add", &project]);
+    place.ok(&["session", "add", "s", "--agent", "main", "--project", &project]);
+    let get = ["--memories", "spacebot:bot", "memory", "get", "--session", "s", "id-of-main", "id-of-helper"];
+    let bodies = |got: Value| {
+        let bodies = got["memories"].as_array().unwrap().iter();
+        bodies.map(|memory| memory["body"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(place.json(&get)), ["What main knows."]);
+    place.ok(&["link", "add", "main", "helper", "--direction", "one-way"]);
+    assert_eq!(bodies(place.json(&get)), ["What main knows.", "What helper knows."]);
+    let recall = ["--memories", "spacebot:bot", "recall", "--session", "s", "--target", "helper", "knows"];
+    assert_eq!(bodies(place.json(&recall)), ["What helper knows."]);
+}
+
+#[test]
+fn sources_that_cannot_be_read_are_refused() {
+    let place = Place::seeded();
+    fs::write(place.path("text"), "no database at all").unwrap();
+    fs::create_dir(place.path("agents")).unwrap();
+    let cases = [
+        ("sqlite:x", 2, "usage"),
+        ("context.db", 2, "usage"),
+        ("magic-context:", 2, "usage"),
+        ("magic-context:~/context.db", 2, "usage"),
+        ("magic-context:missing.db", 4, "store-absent"),
+        ("magic-context:.", 4, "store-absent"),
+        ("magic-context:text", 4, "store-damaged"),
+        ("magic-context:store.sqlite", 4, "store-damaged"),
+        ("spacebot:missing", 4, "store-absent"),
+        ("spacebot:text", 4, "store-absent"),
+        ("spacebot:.", 4, "store-absent"),
+    ];
+    for (source, code, word) in cases {
+        let run = place.run(&["--json", "--memories", source, "memory", "get", "--session", "lead", "1"]);
+        let error: Value = serde_json::from_str(&run.err).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+        assert_eq!((run.code, error["error"]["code"].as_str()), (Some(code), Some(word)), "{source}: {run:?}");
+    }
+    let run = place.run(&["--memories", "sqlite:x", "memory", "get", "--session", "lead", "1"]);
+    assert!(run.err.contains("magic-context:PATH") && run.err.contains("spacebot:DIR"), "{run:?}");
+    let run = place.run(&["--memories", "magic-context:missing.db", "memory", "get", "--session", "lead", "1"]);
+    assert!(run.err.contains("\nhint: check the path after --memories"), "{run:?}");
+}
+
 #[test]
 fn a_locked_store_is_busy_and_says_so() {
     let place = Place::seeded();
@@ -878,6 +1024,7 @@ const VERBS: &[&str] = &[
     "link remove",
     "session remove",
     "project set",
+    "project id",
     "project remove",
     "agent remove",
 ];

@@ -111,8 +111,19 @@ pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str,
         Some(row) => {
             Err(Error::Malformed(format!("there is no page {number}: {} has 1 to {}", snapshot_ref, row.pages)))
         }
-        None => Err(Error::Unavailable(vec![snapshot_ref.to_owned()])),
+        None => Err(lost(imports, child, snapshot_ref)?),
     }
+}
+
+/// R18: why there is no page at all: it was given to this child and is a tombstone by now; or it was not.
+fn lost<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str) -> Result<Error, Error> {
+    let given = imports.deliveries(child)?;
+    if given.iter().any(|given| given.delivery.snapshot_ref.as_deref() == Some(snapshot_ref))
+        && let Some(frozen) = snapshot::lookup(imports, snapshot_ref, Selection::None)?
+    {
+        return Ok(if frozen.snapshot.revoked_at.is_some() { Error::Revoked } else { Error::Expired });
+    }
+    Ok(Error::Unavailable(vec![snapshot_ref.to_owned()]))
 }
 
 fn checked<I: Imports>(imports: &mut I, row: StoredPage, number: u32) -> Result<Block, Error> {

@@ -38,8 +38,13 @@ pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> F
         };
     }
     let texts: Vec<String> = pages.iter().map(|page| page.text.clone()).collect();
-    // For which model it was counted is not known any more; the bound holds for all.
+    // For which model it was counted is not known any more. The bound holds for all, and so does the old count: what
+    // fitted before must fit without the body.
+    let old = std::mem::take(&mut state.page_sizes);
     state.page_sizes = capacity::sizes(imports, None, &texts);
+    for (size, old) in state.page_sizes.iter_mut().zip(&old).filter(|(size, old)| size.bytes <= old.bytes) {
+        size.tokens = size.tokens.min(old.tokens);
+    }
     state.size = state.page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add);
     snapshot.state = to_json(&state);
     Frozen { snapshot, pages }

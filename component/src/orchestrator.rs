@@ -297,7 +297,6 @@ fn again<I: Imports>(
     settings: &Settings,
 ) -> Result<DelegationOutcome, Error> {
     let state = hand_over::state(row)?;
-    let mut warnings = state.warnings;
     let receipt = match (&state.kind, &row.snapshot_ref) {
         (Kind::Nothing, _) => None,
         (Kind::MemoryOff, _) => return Ok(DelegationOutcome::MemoryOff),
@@ -309,16 +308,17 @@ fn again<I: Imports>(
         (Kind::Frozen, name) => {
             let name = name.as_deref().unwrap_or_default();
             match snapshot::lookup(imports, name, Selection::None)? {
-                // R18: a tombstone has no receipt any more.
+                // R18: a tombstone keeps the reason, and has no receipt any more.
                 Some(frozen) if frozen.snapshot.pages == 0 => {
-                    warnings.push("what this call handed over has expired: delegate again.".into());
-                    None
+                    let revoked = frozen.snapshot.revoked_at.is_some();
+                    return Err(if revoked { Error::Revoked } else { Error::Expired });
                 }
                 Some(frozen) => Some(Receipt { expires_at: row.expires_at, ..snapshot::receipt(&frozen.snapshot)? }),
                 None => return Err(session::damaged(&format!("{} has lost its snapshot", row.id))),
             }
         }
     };
+    let mut warnings = state.warnings;
     if state.request != digest(request) {
         warnings.push("this call id was used before, for another request: this is the answer to that one.".into());
     }

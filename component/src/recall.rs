@@ -2,6 +2,7 @@
 //! narrows; whether a row is visible is for `visibility`, as everywhere (R1).
 
 use crate::contract::*;
+use crate::resolver::bodies;
 use crate::session::{may_share, memory_on};
 use crate::settings::{self, Settings};
 use crate::tools::view;
@@ -107,21 +108,25 @@ impl Search<'_> {
             at: now,
             trusted_only: true,
         };
-        let rows = imports.search(&filter, self.query, self.limit, self.settings.max_body_bytes)?;
-        let mut views = Vec::new();
-        for mut row in rows {
+        let mut rows = imports.search(&filter, self.query, self.limit, 0)?;
+        let mut room = self.settings.max_body_bytes;
+        rows.retain(|row| {
             let project = projects.iter().find(|project| Some(&project.id) == row.project.as_ref());
             let asked = row.owner.as_deref() == Some(owner) || filter.shared_in.is_some();
             if !asked || visible(&row, project, self.caller, links, now).is_err() {
                 imports.log(Level::Warn, "memories.search answered with a row that was not asked for");
-                continue;
+                return false;
             }
-            // From here on they are too large together.
-            let Some(body) = row.body.take() else { break };
-            views.push(view(row, body));
-        }
-        views.truncate(self.limit as usize);
-        Ok(views)
+            // One that is too large hides no other.
+            let fits = row.bytes <= room;
+            if fits {
+                room -= row.bytes;
+            }
+            fits
+        });
+        rows.truncate(self.limit as usize);
+        let bodies = bodies(imports, &rows.iter().collect::<Vec<_>>(), self.settings.max_body_bytes)?;
+        Ok(rows.into_iter().zip(bodies).map(|(row, body)| view(row, body)).collect())
     }
 }
 

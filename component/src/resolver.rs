@@ -86,27 +86,34 @@ pub fn resolve<I: Imports>(
             }
         }
     }
-    let read = (0..seen.len()).filter(|index| !unread.contains(index));
-    let read_ids: Vec<String> = read.map(|index| seen[index].id.clone()).collect();
-    let bodies = imports.memories(&read_ids, settings.max_body_bytes)?;
-    check_rows(&read_ids, &bodies)?;
-    let mut bodies = bodies.into_iter();
+    let read: Vec<&Memory> =
+        (0..seen.len()).filter(|index| !unread.contains(index)).map(|index| &seen[index]).collect();
+    let mut bodies = bodies(imports, &read, settings.max_body_bytes)?.into_iter();
     let mut found = Vec::new();
-    for (index, seen) in seen.into_iter().enumerate() {
-        if unread.contains(&index) {
-            found.push(Visible { row: seen, body: None });
-            continue;
-        }
-        match bodies.next().flatten() {
-            Some(Memory { body: Some(body), version, .. })
-                if version == seen.version && body.len() == seen.bytes as usize =>
-            {
-                found.push(Visible { row: seen, body: Some(body) });
-            }
-            _ => return Err(damaged("memories.get answered twice for one id in one unit of work, and differently")),
-        }
+    for (index, row) in seen.into_iter().enumerate() {
+        let body = if unread.contains(&index) { None } else { bodies.next() };
+        found.push(Visible { row, body });
     }
     Ok(Resolution::Done(Resolved { found, unavailable, reasons }))
+}
+
+/// R3: the original texts of rows that were found visible, which are at most so many bytes together.
+pub fn bodies<I: Imports>(imports: &mut I, rows: &[&Memory], max_bytes: u32) -> Result<Vec<String>, Error> {
+    let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+    let read = imports.memories(&ids, max_bytes)?;
+    check_rows(&ids, &read)?;
+    let mut bodies = Vec::new();
+    for (row, read) in rows.iter().zip(read) {
+        match read {
+            Some(Memory { body: Some(body), version, .. })
+                if version == row.version && body.len() == row.bytes as usize =>
+            {
+                bodies.push(body);
+            }
+            _ => return Err(damaged("one id was answered twice in one unit of work, and differently")),
+        }
+    }
+    Ok(bodies)
 }
 
 /// A host that answers with rows that were not asked for, or in another order, must not be believed.

@@ -12,7 +12,7 @@ const MAX_IDS: u32 = 1_000;
 /// The most rows of each kind that one sweep deletes.
 const MAX_SWEEP: u32 = 1_000;
 
-/// How many snapshots an erasure holds at a time: each may be as large as `max-body-bytes`.
+/// How many snapshots an erasure holds at a time, or one where they are too large together.
 const BATCH: u32 = 8;
 
 fn list(memory_ids: &[String]) -> Result<Vec<String>, Error> {
@@ -81,8 +81,15 @@ pub fn session_ended<I: Imports>(imports: &mut I, key: &SessionKey) -> Result<()
 pub fn forget<I: Imports>(imports: &mut I, memory_ids: &[String]) -> Result<Forgotten, Error> {
     let ids = list(memory_ids)?;
     let mut refs: Vec<String> = Vec::new();
+    let mut batch = BATCH;
     loop {
-        let held = imports.holding(&ids, BATCH)?;
+        let held = match imports.holding(&ids, batch) {
+            Err(StoreError::TooLarge(_)) if batch > 1 => {
+                batch = 1;
+                continue;
+            }
+            held => held?,
+        };
         if held.is_empty() {
             break;
         }

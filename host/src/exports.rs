@@ -108,6 +108,12 @@ impl Export {
         }
     }
 
+    /// How many times as much time and as many imports as [`Limits`](crate::limits::Limits) allow one call this one may
+    /// take. An erasure reads and writes every snapshot that holds a memory, in one unit of work.
+    pub(crate) fn patience(self) -> u32 {
+        if self == Export::Forget { 60 } else { 1 }
+    }
+
     /// Whether it may call this import.
     pub(crate) fn allows(self, import: Import) -> bool {
         use Export::*;

@@ -98,11 +98,14 @@ impl<S: Store> State<S> {
         if !self.unit.export.allows(import) {
             return Err(Stopped::ForbiddenImport.into());
         }
+        let patience = self.unit.export.patience();
         // The epoch ends loops in the component's own code only.
-        if self.ticks.load(Ordering::Relaxed).saturating_sub(self.unit.began) > self.time_limit {
+        if self.ticks.load(Ordering::Relaxed).saturating_sub(self.unit.began)
+            > self.time_limit.saturating_mul(patience.into())
+        {
             return Err(Stopped::OutOfTime.into());
         }
-        if self.unit.host_calls.max(self.unit.log_lines) > self.limits.host_calls {
+        if self.unit.host_calls.max(self.unit.log_lines) > self.limits.host_calls.saturating_mul(patience) {
             return Err(Stopped::TooManyHostCalls.into());
         }
         Ok(())
@@ -123,6 +126,9 @@ impl<S: Store> State<S> {
 
     /// Rows of these many bytes go to the component.
     fn hand_in<T>(&mut self, rows: T, bytes: impl Fn(&T) -> usize) -> Result<T, Fault> {
+        if self.unit.export == Export::Forget {
+            self.unit.bytes_in = 0;
+        }
         self.unit.bytes_in = self.unit.bytes_in.saturating_add(bytes(&rows));
         if self.unit.bytes_in > self.limits.bytes_in { Err(self.too_large()) } else { Ok(rows) }
     }

@@ -9,7 +9,7 @@ use crate::answers::{self, Seen};
 use crate::contract::{self, Block, SessionKey, View};
 use crate::exports::Export;
 use crate::runtime::{CallError, Prefetch};
-use crate::store::Store;
+use crate::store::{Store, StoreFailure};
 use crate::world::CONTRACT;
 
 /// Why a call by name did not come about or fail.
@@ -78,6 +78,17 @@ pub fn call<S: Store + 'static>(
         Err(CallError::Policy(contract::Error::Other(error))) => {
             let error: Value = serde_json::from_str(&error).map_err(|error| JsonError::Call(error.to_string()))?;
             Ok(json!({ "error": error }))
+        }
+        // What the component would have been told, had the unit been opened for it.
+        Err(CallError::Store(failure)) => {
+            let (tag, why) = match failure {
+                StoreFailure::Busy(why) => ("busy", why),
+                StoreFailure::Absent(why) => ("absent", why),
+                StoreFailure::Damaged(why) => ("damaged", why),
+                StoreFailure::TooLarge(why) => ("too-large", why),
+                StoreFailure::Other(why) => ("other", why),
+            };
+            Ok(json!({ "error": { "tag": "store", "val": { "tag": tag, "val": why } } }))
         }
         Err(error) => Err(error.into()),
     }

@@ -13,9 +13,11 @@ pub mod limits;
 pub mod memory_store;
 pub mod operator;
 mod overlay;
+pub mod project_identity;
 mod request;
 pub mod runtime;
 mod search;
+pub mod sources;
 pub mod sqlite_store;
 pub mod store;
 pub mod tokens;
@@ -27,7 +29,9 @@ pub use memory_store::MemoryStore;
 pub const NOTICE: &str = "[memory-prefetch] No memories were delivered: they could not be read. Go on without them, or ask the agent \
      that delegated this task.\n";
 
+pub use project_identity::project_identity;
 pub use runtime::{CallError, Erased, LoadError, Prefetch, Runtime};
+pub use sources::{MagicContext, Spacebot};
 pub use sqlite_store::{SqliteOptions, SqliteStore};
 
 /// The contract's types, generated from `wit/`.

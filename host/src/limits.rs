@@ -6,6 +6,10 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// The limits of one call. The defaults leave an honest policy ample room.
+///
+/// `upkeep.forget` must get through however many snapshots hold a memory, in one unit of work: it has 60 times
+/// [`Limits::time`] and [`Limits::host_calls`], and [`Limits::bytes_in`] bounds each answer of an import, not
+/// their sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of the component, in bytes: all its memories together.

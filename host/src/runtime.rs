@@ -518,9 +518,6 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     /// `upkeep.forget`, with the rows of the memories themselves, in the same unit of work (R17).
-    ///
-    /// An erasure from very many snapshots may need wider [`Limits`] than one delegation: every snapshot that holds one of
-    /// the memories is read and written in this one unit.
     pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
         let Forgotten { snapshots } = self.call(Export::Forget, None, texts(memory_ids), |run| {
             run.wasm.data_mut().unit.erase(memory_ids);
@@ -697,7 +694,8 @@ impl<S: Store + 'static> Prefetch<S> {
         }
         match &mut self.sandbox {
             Sandbox::Ready(running) => {
-                running.wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
+                let patience = running.wasm.data().unit.export.patience();
+                running.wasm.set_epoch_deadline(ticks(self.runtime.limits.time.saturating_mul(patience)));
                 Ok(running)
             }
             _ => unreachable!("it was made above"),

@@ -6,8 +6,11 @@ use crate::contract::{Audience, Memory, SearchFilter};
 /// How many words and runs of a query are looked for; the rest of it is not.
 const MAX_TERMS: usize = 32;
 
-/// How many characters of one word or run are looked for.
-const MAX_CHARS: usize = 64;
+/// How many characters of a run are looked for, the first.
+const MAX_RUN: usize = 64;
+
+/// How many bytes a word may have; a longer one is looked for nowhere.
+const MAX_WORD: usize = 1_024;
 
 /// A query, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +40,11 @@ impl Query {
             let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
             let (term, after) = rest.split_at(end);
             rest = after;
-            let term: String = term.chars().take(MAX_CHARS).collect();
-            let term = if in_run { Term::Run(term) } else { Term::Word(term.to_lowercase()) };
+            let term = match in_run {
+                true => Term::Run(term.chars().take(MAX_RUN).collect()),
+                false if term.len() > MAX_WORD => continue,
+                false => Term::Word(term.to_lowercase()),
+            };
             if !terms.contains(&term) {
                 terms.push(term);
             }
@@ -161,8 +167,9 @@ mod tests {
     fn a_long_query_is_cut() {
         let many: String = (0..1_000).map(|n| format!("w{n} ")).collect();
         assert_eq!(expressions(&many).len(), MAX_TERMS);
-        assert_eq!(expressions(&"x".repeat(10_000))[0].len(), MAX_CHARS + 2);
-        assert!(expressions(&"漢".repeat(1_000_000))[0].chars().count() < 3 * MAX_CHARS);
+        assert_eq!(expressions(&"x".repeat(MAX_WORD))[0].len(), MAX_WORD + 2);
+        assert_eq!(expressions(&"x".repeat(10_000)), [""; 0]);
+        assert!(expressions(&"漢".repeat(1_000_000))[0].chars().count() < 3 * MAX_RUN);
     }
 
     #[test]

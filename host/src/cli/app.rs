@@ -6,13 +6,14 @@ use std::time::{Duration, Instant as Stopwatch};
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
-use memory_prefetch::limits::Limits;
+use memory_prefetch::sources::Options;
 use memory_prefetch::store::StoreFailure;
-use memory_prefetch::{CallError, Prefetch, Runtime, SqliteOptions, SqliteStore};
+use memory_prefetch::{CallError, MagicContext, Prefetch, Runtime, Spacebot, SqliteOptions, SqliteStore};
 
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
+use super::request::Trust;
 use super::terminal::Output;
-use super::values;
+use super::values::{self, Source};
 
 /// Options of every verb.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,12 @@ pub struct Globals {
     /// The store, sqlite:PATH [default: memory-prefetch/store.sqlite in your data directory]
     #[arg(long, global = true, value_name = "URL", env = "MEMORY_PREFETCH_STORE", hide_env_values = true, value_parser = values::store_url)]
     pub store: Option<PathBuf>,
+    /// Read memories from another program's store, and never write there: magic-context:PATH or spacebot:DIR
+    #[arg(long, global = true, value_name = "KIND:PATH", env = "MEMORY_PREFETCH_MEMORIES", hide_env_values = true, value_parser = values::source)]
+    pub memories: Option<Source>,
+    /// Whether what is in the store of --memories is trusted; untrusted memories are never handed over
+    #[arg(long, global = true, value_enum, value_name = "TRUST", default_value_t = Trust::Trusted)]
+    pub memories_trust: Trust,
     /// Run this policy component instead of the built-in one
     #[arg(long, global = true, value_name = "PATH", env = "MEMORY_PREFETCH_COMPONENT", hide_env_values = true)]
     pub component: Option<PathBuf>,
@@ -73,11 +80,7 @@ impl App {
 
     /// The component of `--component`, or the built-in one. Compiled code is kept in the user's cache directory.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        self.runtime_within(Limits::default())
-    }
-
-    fn runtime_within(&self, limits: Limits) -> Result<Runtime, Failure> {
-        let mut builder = Runtime::builder().limits(limits);
+        let mut builder = Runtime::builder();
         if let Some(path) = &self.globals.component {
             builder = builder.component_file(path);
         }
@@ -108,19 +111,47 @@ impl App {
         Ok(SqliteStore::open(path, &SqliteOptions { busy_timeout: self.globals.busy_timeout, create })?)
     }
 
-    /// The component over the store.
-    pub fn prefetch(&self) -> Result<Prefetch<SqliteStore>, Failure> {
+    /// The component over the store alone, for verbs that read no memories: what was frozen can be had without them.
+    pub fn frozen(&self) -> Result<Prefetch<SqliteStore>, Failure> {
         let store = self.store(Missing::Refuse)?;
         Ok(self.runtime()?.open(store)?)
     }
 
-    /// The same for an erasure, which reads and writes every snapshot that holds a memory, however many those are: what
-    /// one call may take in all is not bounded, what it may hold at a time is.
-    pub fn prefetch_without_limits(&self) -> Result<Prefetch<SqliteStore>, Failure> {
-        const DAY: Duration = Duration::from_secs(86_400);
-        let store = self.store(Missing::Refuse)?;
-        let limits = Limits { time: DAY, host_calls: u32::MAX, bytes_in: usize::MAX, ..Limits::default() };
-        Ok(self.runtime_within(limits)?.open(store)?)
+    /// The component over the store, and over the memories of `--memories`.
+    pub fn prefetch(&self) -> Result<Prefetch<SqliteStore>, Failure> {
+        let prefetch = self.frozen()?;
+        let options =
+            Options { busy_timeout: self.globals.busy_timeout, trusted: self.globals.memories_trust.is_trusted() };
+        match &self.globals.memories {
+            None => Ok(prefetch),
+            Some(Source::MagicContext(path)) => {
+                Ok(prefetch.with_memories(MagicContext::open(path, &options).map_err(source_failure)?))
+            }
+            Some(Source::Spacebot(path)) => {
+                Ok(prefetch.with_memories(Spacebot::open(path, &options).map_err(source_failure)?))
+            }
+        }
+    }
+
+    /// Whether memories are another program's.
+    pub fn has_source(&self) -> bool {
+        self.globals.memories.is_some()
+    }
+
+    /// For verbs that change or list memories of our own.
+    pub fn own_memories(&self, verb: &str) -> Result<(), Failure> {
+        if !self.has_source() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Exit::Malformed,
+            "source-is-read-only",
+            format!("the store of --memories is only read, and `memory {verb}` is about the memories of --store"),
+        )
+        .hint(
+            "leave out --memories (and the variable MEMORY_PREFETCH_MEMORIES); what is in the other store is changed by \
+             its own program",
+        ))
     }
 
     /// One exported call. A race that was lost is run again, as the contract says, for as long as `--busy-timeout`.
@@ -142,6 +173,14 @@ impl App {
             }
         }
     }
+}
+
+fn source_failure(failure: StoreFailure) -> Failure {
+    let hint = match failure {
+        StoreFailure::Busy(_) => "nothing was stored: try again, or wait longer with --busy-timeout",
+        _ => "check the path after --memories; the store there is only read, and was left as it is",
+    };
+    Failure::from(failure).hint(hint)
 }
 
 fn dirs() -> Option<ProjectDirs> {

@@ -249,7 +249,7 @@ fn refused(outcome: &DeliveryOutcome) -> Option<Failure> {
 
 /// Run `replay`.
 pub fn replay(args: Replay, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let blocks = app.call(&mut prefetch, |prefetch| prefetch.replay(&args.session))?;
     if app.out.json {
         let blocks: Vec<BlockShape> = blocks.into_iter().map(BlockShape::from).collect();
@@ -263,7 +263,7 @@ pub fn replay(args: Replay, app: &App) -> Result<(), Failure> {
 
 /// Run `page`.
 pub fn page(args: Page, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let Page { session, snapshot_ref, number } = args;
     let block = app.call(&mut prefetch, |prefetch| prefetch.page(&session, &snapshot_ref, number))?;
     if app.out.json { app.out.object(&BlockShape::from(block)) } else { app.out.exact(&block.text) }

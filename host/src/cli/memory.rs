@@ -208,6 +208,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
         Verb::Add(args) => add(args, app),
         Verb::Edit(args) => edit(args, app),
         Verb::Archive { id, undo } => {
+            app.own_memories("archive")?;
             if !app.store(Missing::Refuse)?.archive_memory(&id, !undo)? {
                 return Err(unknown(&id));
             }
@@ -224,10 +225,14 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
 }
 
 fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch_without_limits()?;
+    let mut prefetch = app.prefetch()?;
     let Erased { snapshots, memories } = app.call(&mut prefetch, |prefetch| prefetch.forget(ids))?;
-    let unknown: Vec<&String> = ids.iter().filter(|id| !memories.contains(id)).collect();
-    if memories.is_empty() && snapshots == 0 {
+    // What is in another program's store is still there, and is not ours to know.
+    let unknown: Vec<&String> = match app.has_source() {
+        true => Vec::new(),
+        false => ids.iter().filter(|id| !memories.contains(id)).collect(),
+    };
+    if memories.is_empty() && snapshots == 0 && !app.has_source() {
         let message = format!("there is no memory {}, and no snapshot holds one", names(ids));
         return Err(Failure::new(Exit::Refused, "unknown-memory", message)
             .details(json!({ "ids": ids }))
@@ -241,6 +246,9 @@ fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
         [] => format!("Cut out of {held}.\n"),
         memories => format!("Erased {}, and cut out of {held}.\n", names(memories)),
     })?;
+    if app.has_source() {
+        app.out.note("the store of --memories is only read: erase it there as well");
+    }
     if !unknown.is_empty() {
         app.out.note(&format!("there was no memory {}", names(&unknown)));
     }
@@ -248,6 +256,7 @@ fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
 }
 
 fn add(args: Add, app: &App) -> Result<(), Failure> {
+    app.own_memories("add")?;
     let mut store = app.store(Missing::Create)?;
     agent::must_exist(&mut store, &args.agent)?;
     project::must_exist(&mut store, &args.project)?;
@@ -278,6 +287,7 @@ fn add(args: Add, app: &App) -> Result<(), Failure> {
 }
 
 fn edit(args: Edit, app: &App) -> Result<(), Failure> {
+    app.own_memories("edit")?;
     let edit = MemoryEdit {
         body: args.text.read()?,
         category: args.category,
@@ -311,6 +321,7 @@ fn find(store: &mut impl Memories, id: &str) -> Result<Option<Memory>, Failure> 
 }
 
 fn list(app: &App, offset: u32, limit: u32) -> Result<(), Failure> {
+    app.own_memories("list")?;
     let mut rows = app.store(Missing::Refuse)?.all_memories(offset, limit.saturating_add(1))?;
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
@@ -393,10 +404,13 @@ fn get(app: &App, session: &SessionKey, ids: &[String]) -> Result<(), Failure> {
         let message = format!("not available: {}", names(&found.unavailable));
         return Err(Failure::new(Exit::Refused, "unavailable", message)
             .details(json!({ "unavailable": found.unavailable }))
-            .hint(
+            .hint(if app.has_source() {
+                "a session sees what the store of --memories has for its agent or its project, and what is shared with it \
+                 or opened by a link; `memory-prefetch project id PATH` says what a directory's project is called there"
+            } else {
                 "`memory-prefetch memory list` shows all memories; a session sees those of its agent, and those that \
-                   are shared with it or opened by a link",
-            ));
+                   are shared with it or opened by a link"
+            }));
     }
     Ok(())
 }

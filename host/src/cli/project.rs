@@ -1,9 +1,12 @@
-//! `project add|set|list|remove`.
+//! `project add|set|list|remove|id`.
 
-use memory_prefetch::SqliteStore;
+use std::path::PathBuf;
+
 use memory_prefetch::contract::Project;
 use memory_prefetch::operator::Operator;
+use memory_prefetch::project_identity::ProjectIdentityError;
 use memory_prefetch::store::Store;
+use memory_prefetch::{SqliteStore, project_identity};
 use serde::Serialize;
 use serde_json::json;
 
@@ -72,6 +75,19 @@ pub enum Verb {
         /// Its id
         #[arg(value_name = "PROJECT")]
         project: String,
+    },
+    /// Say what a directory's project is called by magic-context
+    ///
+    /// The root commit of its git repository, the same in every worktree, clone and subdirectory; outside of any
+    /// repository a digest of its path. Changes nothing and needs no store.
+    #[command(
+        after_help = "Example:\n  memory-prefetch project id .\n  memory-prefetch project add \"$(memory-prefetch project \
+                            id .)\""
+    )]
+    Id {
+        /// The directory
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
     },
 }
 
@@ -153,7 +169,27 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
             }
             app.out.text(&format!("Removed project {}.\n", name(&project)))
         }
+        Verb::Id { path } => {
+            let project = project_identity(&path).map_err(unnamed)?;
+            if app.out.json {
+                return app.out.object(&json!({ "project": project }));
+            }
+            app.out.text(&format!("{project}\n"))
+        }
     }
+}
+
+fn unnamed(error: ProjectIdentityError) -> Failure {
+    use ProjectIdentityError as E;
+    let code = match &error {
+        E::Unreadable { .. } | E::NotADirectory { .. } => "no-directory",
+        E::NoGit { .. } => "no-git",
+        E::Refused { .. } => "git-refused",
+        E::NoCommit { .. } => "no-commit",
+        E::Shallow { .. } => "shallow-clone",
+        E::Git { .. } => "git",
+    };
+    Failure::new(Exit::Refused, code, error.to_string())
 }
 
 fn tell(app: &App, what: &str, row: Project) -> Result<(), Failure> {

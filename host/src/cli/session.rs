@@ -164,7 +164,7 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
             app.out.text(&table(&["SESSION", "AGENT", "PROJECT", "PARENT", "MEMORY"], &rows))
         }
         Verb::End { session } => {
-            let mut prefetch = app.prefetch()?;
+            let mut prefetch = app.frozen()?;
             must_exist(prefetch.store(), &session)?;
             app.call(&mut prefetch, |prefetch| prefetch.session_ended(&session))?;
             let session = session_name(&session);

@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(26);
 
 /// Run `evictable`.
 pub fn evictable(args: Evictable, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let ids = app.call(&mut prefetch, |prefetch| prefetch.evictable(&args.ids))?;
     if app.out.json {
         return app.out.object(&json!({ "evictable": ids }));
@@ -57,7 +57,7 @@ pub fn evictable(args: Evictable, app: &App) -> Result<(), Failure> {
 
 /// Run `sweep`.
 pub fn sweep(args: Sweep, app: &App) -> Result<(), Failure> {
-    let mut prefetch = app.prefetch()?;
+    let mut prefetch = app.frozen()?;
     let mut progress = Progress::default();
     let mut removed: u64 = 0;
     let mut batch = args.batch.min(16);

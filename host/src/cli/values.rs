@@ -109,6 +109,38 @@ pub fn store_url(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A store of another program's that memories are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The file of magic-context.
+    MagicContext(PathBuf),
+    /// The directory of a spacebot instance, or of one of its agents.
+    Spacebot(PathBuf),
+}
+
+/// `magic-context:PATH` or `spacebot:DIR`.
+pub fn source(text: &str) -> Result<Source, String> {
+    const KINDS: &str = "write magic-context:PATH, PATH being its context.db, or spacebot:DIR, DIR being the directory of an \
+                         instance or of one agent";
+    let (kind, path) = text.split_once(':').ok_or(KINDS)?;
+    let of_kind: fn(PathBuf) -> Source = match kind {
+        "magic-context" => Source::MagicContext,
+        "spacebot" => Source::Spacebot,
+        _ => return Err(format!("{} is no kind of store that can be read; {KINDS}", terminal::name(kind))),
+    };
+    if path.is_empty() {
+        return Err(format!("there is no path after {kind}:"));
+    }
+    // Shells expand it at the start of a word only.
+    if path.starts_with("~/") {
+        return Err(format!(
+            "the shell has left the ~ as it is: write \"{kind}:$HOME{}\"",
+            path.trim_start_matches('~')
+        ));
+    }
+    Ok(of_kind(PathBuf::from(path)))
+}
+
 /// 64 hex digits.
 pub fn sha256(text: &str) -> Result<String, String> {
     if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -154,6 +186,18 @@ mod tests {
             assert!(instant(wrong).is_err(), "{wrong:?}");
         }
         assert_eq!(rfc3339(u64::MAX), "18446744073709551615 ms");
+    }
+
+    #[test]
+    fn sources_have_a_kind_and_a_path() {
+        assert_eq!(source("magic-context:a:b"), Ok(Source::MagicContext("a:b".into())));
+        assert_eq!(source("spacebot:dir"), Ok(Source::Spacebot("dir".into())));
+        for wrong in ["", "context.db", "sqlite:x", "Spacebot:x", ":x"] {
+            let why = source(wrong).unwrap_err();
+            assert!(why.contains("magic-context:PATH") && why.contains("spacebot:DIR"), "{wrong:?}: {why}");
+        }
+        assert!(source("spacebot:").is_err());
+        assert!(source("magic-context:~/x").unwrap_err().contains("magic-context:$HOME/x"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::contract::*;
 use crate::search::Query;
 use crate::store::{Access, AuditRow, Memories, Rows, Store, StoreFailure};
 
+pub(crate) use open::read_header;
+
 /// A statement of `host/sql/`, by its file's name.
 macro_rules! sql {
     ($name:literal) => {

@@ -193,7 +193,7 @@ fn size_of(path: &Path) -> u64 {
 
 /// The first bytes of the file, read through SQLite's own handle: a second handle, when it is closed, would drop the locks
 /// of every connection of this process.
-fn read_header(connection: &Connection) -> Rows<[u8; 100]> {
+pub(crate) fn read_header(connection: &Connection) -> Rows<[u8; 100]> {
     let mut header = [0; 100];
     // SAFETY: the connection is open and used by this thread only. SQLITE_FCNTL_FILE_POINTER gives the file object that
     // belongs to it, which lives as long as it does and whose methods are those of the VFS; xRead writes at most

@@ -4,6 +4,9 @@
 //!
 //! The tests that load it are `tests/host.rs` and `tests/hostile.rs`.
 
+// Its exports have names that only a component can have.
+#![cfg(target_arch = "wasm32")]
+
 use std::hint::black_box;
 use std::sync::Mutex;
 

@@ -1,6 +1,9 @@
 //! A policy of one's own: the built-in one, but a memory of the category `secret` is not there for anybody. See
 //! docs/policy.md.
 
+// Its exports have names that only a component can have.
+#![cfg(target_arch = "wasm32")]
+
 use memory_prefetch_component::contract::*;
 use memory_prefetch_component::{Host, Imports, component};
 
