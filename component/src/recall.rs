@@ -113,7 +113,7 @@ impl Search<'_> {
         rows.retain(|row| {
             let project = projects.iter().find(|project| Some(&project.id) == row.project.as_ref());
             let asked = row.owner.as_deref() == Some(owner) || filter.shared_in.is_some();
-            if !asked || visible(&row, project, self.caller, links, now).is_err() {
+            if !asked || visible(row, project, self.caller, links, now).is_err() {
                 imports.log(Level::Warn, "memories.search answered with a row that was not asked for");
                 return false;
             }

@@ -194,7 +194,7 @@ pub(crate) fn page(seen: &Seen, snapshot_ref: &str, number: u32, block: &Block) 
 
 /// `tools.get`: every id that was asked for, once, in the order asked, here or there.
 pub(crate) fn found(seen: &Seen, ids: &[String], found: &Found) -> Checked {
-    if let Some(view) = found.memories.iter().find(|view| !seen.got.contains(&view.id)) {
+    if let Some(view) = found.memories.iter().find(|view| !seen.shown(&view.id)) {
         return nonsense("a memory that the store did not show", &view.id);
     }
     let mut memories = found.memories.iter().map(|view| view.id.as_str()).peekable();
@@ -291,15 +291,20 @@ impl Seen {
         self.snapshots.get(name).is_some_and(|known| known.memories.is_some() && !known.inserted)
     }
 
+    /// Whether the store showed the row of this memory.
+    fn shown(&self, id: &String) -> bool {
+        self.got.contains(id) || self.found.contains(id)
+    }
+
     fn asked(&self, ids: &[String], asked: &Asked) -> Checked {
-        match ids.iter().find(|id| !asked.elsewhere && !asked.ids.contains(id.as_str())) {
+        match ids.iter().find(|id| !asked.elsewhere && !asked.ids.contains(id.as_str()) && !self.shown(id)) {
             Some(id) => nonsense("a memory that was not asked for", id),
             None => Ok(()),
         }
     }
 
     fn omissions(&self, omitted: &[Omission], asked: &Asked) -> Checked {
-        match omitted.iter().find(|omission| !asked.elsewhere && !self.got.contains(&omission.id)) {
+        match omitted.iter().find(|omission| !asked.elsewhere && !self.shown(&omission.id)) {
             Some(omission) => nonsense("a memory that the store did not show", &omission.id),
             None => Ok(()),
         }
@@ -345,7 +350,7 @@ impl Seen {
                 };
             }
         }
-        if let Some(item) = receipt.items.iter().find(|item| !self.got.contains(&item.id)) {
+        if let Some(item) = receipt.items.iter().find(|item| !self.shown(&item.id)) {
             return nonsense("a memory that the store did not show", &item.id);
         }
         self.asked(&receipt.unavailable, asked)?;

@@ -63,8 +63,7 @@ pub enum Stopped {
     BadArgument,
 }
 
-/// The most core instances, memories and tables of one component, each. One that wit-component makes has four
-/// instances, one memory and two tables.
+/// The most core instances, memories and tables of one component, each. One that wit-component makes has a handful.
 const PARTS: usize = 16;
 
 /// Counts what an instance takes, and refuses what is over its limits. A component may have several memories and tables,

@@ -97,6 +97,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }));
         replays.push(timed(|| black_box(prefetch.replay(&key("child")).map(|blocks| blocks.len()))));
     }
+    // An instance serves one caller: after another one's call there is a new one.
+    let mut turns = Vec::new();
+    for _ in 0..ROUNDS {
+        prefetch.replay(&key("parent"))?;
+        turns.push(timed(|| black_box(prefetch.replay(&key("child")).map(|blocks| blocks.len()))));
+    }
     let mut delegations = Vec::new();
     for number in 1..=200 {
         delegations.push(timed(|| delegate(&mut prefetch, &request(number)).map(|name| name.len())));
@@ -110,6 +116,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the same, statement held       {}", shown(&mut helds));
     println!("the store's part of a replay   {}", shown(&mut rows));
     println!("replay through the component   {}", shown(&mut replays));
+    println!("the same, in turn with others  {}", shown(&mut turns));
     println!("durable delegate               {}", shown(&mut delegations));
     println!("replay / raw read              {:.2}x", ratio(&replays, &reads));
     println!("replay / statement held        {:.2}x", ratio(&replays, &helds));
