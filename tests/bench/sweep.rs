@@ -1,10 +1,13 @@
 //! A sweep of 100,000 expired snapshots by `memory-prefetch sweep`, while this process writes to the same store:
-//! `cargo bench --bench sweep`. Prints how long the writer waited for its turn, without and with the sweep beside it.
+//! `cargo bench --bench sweep`. Prints how long the writer waited for its turn, without and with the sweep beside it. And
+//! the erasure of a memory that 10,000 snapshots hold, in one unit of work.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Clock};
 
+use memory_prefetch::Runtime;
 use memory_prefetch::contract::*;
+use memory_prefetch::operator::{NewMemory, NewSession, Operator};
 use memory_prefetch::sqlite_store::{SqliteOptions, SqliteStore};
 use memory_prefetch::store::{Access, AuditRow, Store};
 use rusqlite::{Connection, params};
@@ -35,6 +38,42 @@ fn main() -> Result<(), Failed> {
     println!("{SNAPSHOTS} expired snapshots of {BYTES} bytes, {left} left, in {took:.1?}");
     println!("a writer's wait for its turn, alone    {}", shown(&mut quiet));
     println!("the same, beside the sweep             {}", shown(&mut beside));
+    erase()
+}
+
+fn erase() -> Result<(), Failed> {
+    const HOLDERS: u32 = 10_000;
+    let dir = tempfile::tempdir()?;
+    let mut store = SqliteStore::open(dir.path().join("store.db"), &SqliteOptions::default())?;
+    let (id, workspace) = ("p".to_owned(), None);
+    store.put_project(&Project { id, workspace, memory_on: true, trusted: true, attributes: vec![] })?;
+    let key = SessionKey { harness: "bench".into(), id: "s".into() };
+    let (agent, project) = (Some("a".into()), Some("p".into()));
+    store.put_session(&NewSession { key: key.clone(), agent, project, parent: None, memory_on: true })?;
+    let mut ids = Vec::new();
+    for number in 0..4 {
+        let memory = NewMemory {
+            id: None,
+            owner: Some("a".into()),
+            project: Some("p".into()),
+            audience: Audience::Agent,
+            category: String::new(),
+            priority: 0,
+            trusted: true,
+            expires_at: None,
+            body: format!("{number} {}", "The cart keeps its lines in the order of adding. ".repeat(10)),
+        };
+        ids.push(store.add_memory(&memory, 0)?);
+    }
+    let mut prefetch = Runtime::builder().build()?.open(store)?;
+    for number in 0..HOLDERS {
+        let memory = MemoryField::PrefetchIds(NamedIds { ids: ids.clone(), mode: Mode::Frozen });
+        let request = Request::new(format!("task {number}")).with_memory(memory, Capacity::bytes(100_000));
+        prefetch.delegate(&key, &request)?;
+    }
+    let start = Clock::now();
+    let erased = prefetch.forget(&ids[1..2])?;
+    println!("a memory erased from {} snapshots in     {:.2?}", erased.snapshots, start.elapsed());
     Ok(())
 }
 
