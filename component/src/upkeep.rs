@@ -81,7 +81,7 @@ pub fn session_ended<I: Imports>(imports: &mut I, key: &SessionKey) -> Result<()
 pub fn forget<I: Imports>(imports: &mut I, memory_ids: &[String]) -> Result<Forgotten, Error> {
     let ids = list(memory_ids)?;
     let mut refs: Vec<String> = Vec::new();
-    let mut batch = BATCH;
+    let (mut batch, mut last) = (BATCH, 0);
     loop {
         let held = match imports.holding(&ids, batch) {
             Err(StoreError::TooLarge(_)) if batch > 1 => {
@@ -94,9 +94,11 @@ pub fn forget<I: Imports>(imports: &mut I, memory_ids: &[String]) -> Result<Forg
             break;
         }
         // Those that were overwritten hold them no longer.
-        if held.iter().any(|frozen| refs.contains(&frozen.snapshot.snapshot_ref)) {
+        let before = refs.get(last..).unwrap_or_default();
+        if held.iter().any(|frozen| before.contains(&frozen.snapshot.snapshot_ref)) {
             return Err(damaged("snapshots.holding answered with a snapshot that was overwritten"));
         }
+        last = refs.len();
         let mut erased = Vec::new();
         for frozen in held {
             refs.push(frozen.snapshot.snapshot_ref.clone());

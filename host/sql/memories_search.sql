@@ -1,11 +1,12 @@
 -- memories.search, 2 of 2. :terms, an FTS5 expression; :owner, text; :shared_in, text or NULL; :projects, JSON array of
 -- texts; :at, instant; :trusted_only, 0 or 1; :most, how many matches are ranked, the youngest; :limit. The columns of a
--- memory, best first. Only active memories are in the index.
+-- memory, best first.
 WITH hits (id, score) AS (
   SELECT w.rowid, bm25(memory_words)
     FROM memory_words AS w
    CROSS JOIN memories AS m INDEXED BY memories_scope ON m.id = w.rowid
    WHERE memory_words MATCH :terms
+     AND m.active
      AND (m.owner = :owner
           OR (:shared_in IS NOT NULL AND m.owner IS NOT NULL
               AND (m.audience = 'workspace' OR (m.audience = 'project' AND m.project = :shared_in))))

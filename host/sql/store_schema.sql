@@ -1,2 +1,2 @@
--- What the file is: schema, oldest_reader, oldest_writer. One row. The first read of every transaction.
-SELECT schema, oldest_reader, oldest_writer FROM store;
+-- What the file is: schema, oldest_reader, oldest_writer, scrub. One row. The first read of every transaction.
+SELECT schema, oldest_reader, oldest_writer, scrub FROM store;

@@ -137,7 +137,9 @@ struct Asked<'a> {
 pub(crate) fn delegation(seen: &Seen, request: &Request, outcome: &DelegationOutcome) -> Checked {
     let asked = match &request.memory {
         // The sizes of what does not fit are from the snapshot's state.
-        Some(MemoryField::SnapshotRef(name)) => Asked { ids: BTreeSet::new(), elsewhere: seen.was_stored(name) },
+        Some(MemoryField::SnapshotRef(name)) => {
+            Asked { ids: BTreeSet::new(), elsewhere: seen.was_stored(name) || seen.earlier }
+        }
         Some(MemoryField::PrefetchIds(named)) => Asked { ids: distinct(&named.ids), elsewhere: seen.earlier },
         None => Asked { ids: BTreeSet::new(), elsewhere: seen.earlier },
     };
@@ -247,14 +249,24 @@ pub(crate) fn forgotten(seen: &Seen, forgotten: &Forgotten) -> Checked {
     nonsense("more snapshots than were overwritten", &forgotten.snapshots.to_string())
 }
 
-/// `wire.decode`: what it names stands in the text, if nothing is escaped there.
+/// `wire.decode`: what it names stands in the field.
 pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let names = match &delegation.memory {
         Some(MemoryField::SnapshotRef(name)) => std::slice::from_ref(name),
         Some(MemoryField::PrefetchIds(named)) => named.ids.as_slice(),
-        None => &[],
+        None => return Ok(()),
     };
-    if json.contains('\\') { Ok(()) } else { inside(json, names) }
+    let written = serde_json::from_str(json).unwrap_or(serde_json::Value::Null);
+    let field = |name: &str| written.get("memory").and_then(|memory| memory.get(name));
+    let ids = field("prefetch_ids").and_then(serde_json::Value::as_array).into_iter().flatten();
+    // R2: a number is its decimal string.
+    let ids = ids.map(|id| id.as_str().map_or_else(|| id.to_string(), |id| plain(id).to_owned()));
+    let known: BTreeSet<String> =
+        ids.chain(field("snapshot_ref").and_then(serde_json::Value::as_str).map(String::from)).collect();
+    match names.iter().find(|name| !known.contains(name.as_str())) {
+        Some(name) => nonsense("what is not in the field", name),
+        None => Ok(()),
+    }
 }
 
 /// `wire.parse-markers`.
@@ -264,10 +276,8 @@ pub(crate) fn marked(text: &str, marked: &Marked) -> Checked {
 
 /// Any export's error. `caller` may be named as `HARNESS/ID`, or by its id.
 pub(crate) fn error(seen: &Seen, caller: Option<&SessionKey>, error: &contract::Error) -> Checked {
-    let is_caller = |name: &str| {
-        caller
-            .is_some_and(|key| name == key.id || name.split_once('/') == Some((key.harness.as_str(), key.id.as_str())))
-    };
+    let is_caller =
+        |name: &str| caller.is_some_and(|key| name == key.id || name == format!("{}/{}", key.harness, key.id));
     match error {
         contract::Error::Unavailable(names) => {
             names.iter().filter(|name| !is_caller(name)).try_for_each(|name| seen.ref_known(name))

@@ -571,7 +571,7 @@ impl<S: Store + 'static> Prefetch<S> {
         if bytes > limit {
             return Err(CallError::RequestTooLarge { bytes, limit });
         }
-        if !self.serves(export, session) {
+        if !self.serves(session) || export.access().is_none() {
             self.reset();
         }
         let state = self.state();
@@ -597,6 +597,10 @@ impl<S: Store + 'static> Prefetch<S> {
                 Err(stopped(export, error))
             }
         };
+        if export.access().is_none() {
+            // Whose text it was given is not known.
+            self.reset();
+        }
         self.end(export, session, result)
     }
 
@@ -658,10 +662,9 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     /// Whether the instance that is there, if any, may be called now.
-    fn serves(&self, export: Export, session: Option<&SessionKey>) -> bool {
+    fn serves(&self, session: Option<&SessionKey>) -> bool {
         match &self.sandbox {
-            // A call that needs no store does not say whose text it is given.
-            Sandbox::Ready(running) => running.caller.as_ref() == session && export.access().is_some(),
+            Sandbox::Ready(running) => running.caller.as_ref() == session,
             Sandbox::Empty(_) | Sandbox::Moving => true,
         }
     }

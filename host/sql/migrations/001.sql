@@ -11,7 +11,10 @@ CREATE TABLE store (
   id            INTEGER PRIMARY KEY CHECK (id = 1),
   schema        INTEGER NOT NULL,
   oldest_reader INTEGER NOT NULL,
-  oldest_writer INTEGER NOT NULL
+  oldest_writer INTEGER NOT NULL,
+  -- Erased text may still be in the write-ahead log, since somebody was reading when it was to be cut off. Whoever writes
+  -- next tries again: a truncating checkpoint after the commit.
+  scrub         INTEGER NOT NULL DEFAULT 0 CHECK (scrub IN (0, 1))
 ) STRICT;
 INSERT INTO store (id, schema, oldest_reader, oldest_writer) VALUES (1, 1, 1, 1);
 
@@ -98,13 +101,19 @@ CREATE TABLE memories (
   body       TEXT NOT NULL
 ) STRICT;
 
--- Whoever inserts a memory, an id that was used before is refused.
+-- Whoever inserts a memory, an id that was used before is refused, also by INSERT OR REPLACE and OR IGNORE; and none is
+-- changed.
 CREATE TRIGGER memories_id BEFORE INSERT ON memories BEGIN
+  SELECT RAISE (ABORT, 'a memory has or had this id') WHERE EXISTS (SELECT 1 FROM memory_ids WHERE memory_id = NEW.memory_id);
   INSERT INTO memory_ids (memory_id) VALUES (NEW.memory_id);
+END;
+CREATE TRIGGER memories_id_stays BEFORE UPDATE ON memories
+WHEN NEW.id IS NOT OLD.id OR NEW.memory_id IS NOT OLD.memory_id BEGIN
+  SELECT RAISE (ABORT, 'the id of a memory cannot be changed');
 END;
 
 -- What decides who sees a memory, without its texts: a search looks at many rows.
-CREATE INDEX memories_scope ON memories (id, owner, project, audience, trusted, expires_at);
+CREATE INDEX memories_scope ON memories (id, owner, project, audience, active, trusted, expires_at);
 
 -- Search.
 
@@ -115,7 +124,7 @@ SELECT '[' || char(4352) || '-' || char(4607) || char(12293) || '-' || char(1229
        char(19968) || '-' || char(40959) || char(43360) || '-' || char(43391) || char(44032) || '-' || char(55295) || char(63744) || '-' || char(64255) ||
        char(65382) || '-' || char(65500) || char(131072) || '-' || char(262143) || ']';
 
--- What is indexed of a memory: the first 65536 characters of its body, in which each letter of a run of those above stands
+-- What is indexed of an active memory: the first 65536 characters of its body, in which each letter of a run of those above stands
 -- as a word of its own together with the next one of its run. So two or more of them are found as a phrase of pairs, a
 -- single one as a prefix, and a word of another script that touches them as the whole word that it is. The text is first
 -- cut into pieces, since finding the n-th character of a text takes n steps.
@@ -140,7 +149,8 @@ SELECT m.id,
                              ELSE ' ' || substr(piece, place, 2) || ' ' END AS word
                    FROM letters ORDER BY start, place)
        ) END
-  FROM memories AS m CROSS JOIN run_letters AS r;
+  FROM memories AS m CROSS JOIN run_letters AS r
+ WHERE m.active;
 
 -- The index itself holds no text. It follows the rows of active memories in the transactions that change them, whoever
 -- does that.
@@ -154,15 +164,20 @@ INSERT INTO memory_words (memory_words, rank) VALUES ('secure-delete', 1);
 CREATE TRIGGER memories_insert_words AFTER INSERT ON memories WHEN NEW.active BEGIN
   INSERT INTO memory_words (rowid, text) SELECT id, text FROM memory_texts WHERE id = NEW.id;
 END;
-CREATE TRIGGER memories_before_words BEFORE UPDATE OF id, active, body ON memories WHEN OLD.active BEGIN
+CREATE TRIGGER memories_before_words BEFORE UPDATE OF active, body ON memories
+WHEN OLD.active AND (NOT NEW.active OR NEW.body <> OLD.body) BEGIN
   INSERT INTO memory_words (memory_words, rowid, text) SELECT 'delete', id, text FROM memory_texts WHERE id = OLD.id;
 END;
-CREATE TRIGGER memories_after_words AFTER UPDATE OF id, active, body ON memories WHEN NEW.active BEGIN
+CREATE TRIGGER memories_after_words AFTER UPDATE OF active, body ON memories
+WHEN NEW.active AND (NOT OLD.active OR NEW.body <> OLD.body) BEGIN
   INSERT INTO memory_words (rowid, text) SELECT id, text FROM memory_texts WHERE id = NEW.id;
 END;
 CREATE TRIGGER memories_delete_words BEFORE DELETE ON memories WHEN OLD.active BEGIN
   INSERT INTO memory_words (memory_words, rowid, text) SELECT 'delete', id, text FROM memory_texts WHERE id = OLD.id;
 END;
+
+-- Every place of every term in the index.
+CREATE VIRTUAL TABLE memory_terms USING fts5vocab (memory_words, instance);
 
 -- Snapshots, hand-overs and deliveries. Their session keys are canonical.
 

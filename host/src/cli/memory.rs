@@ -246,6 +246,12 @@ fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
         [] => format!("Cut out of {held}.\n"),
         memories => format!("Erased {}, and cut out of {held}.\n", names(memories)),
     })?;
+    if prefetch.store().is_scrub_due() {
+        app.out.note(
+            "another process is reading the store, so its log still has the text: it goes when that is over and somebody \
+             writes",
+        );
+    }
     if app.has_source() {
         app.out.note("the store of --memories is only read: erase it there as well");
     }

@@ -60,7 +60,7 @@ pub fn sweep(args: Sweep, app: &App) -> Result<(), Failure> {
     let mut prefetch = app.frozen()?;
     let mut progress = Progress::default();
     let mut removed: u64 = 0;
-    let mut batch = args.batch.min(16);
+    let mut batch = 1;
     loop {
         let started = Instant::now();
         let swept = app.call(&mut prefetch, |prefetch| prefetch.sweep(batch))?;

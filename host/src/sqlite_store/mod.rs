@@ -69,6 +69,8 @@ pub struct SqliteStore {
     checked: u32,
     /// Text was overwritten or deleted, and the log may still hold it.
     scrub: Scrub,
+    /// The file says that its log must be cut off.
+    scrub_noted: bool,
 }
 
 /// Where an erased text may still be read.
@@ -106,6 +108,7 @@ impl SqliteStore {
             durable: true,
             checked: 0,
             scrub: Scrub::Clean,
+            scrub_noted: false,
         })
     }
 
@@ -119,7 +122,14 @@ impl SqliteStore {
             durable: true,
             checked: 0,
             scrub: Scrub::Clean,
+            scrub_noted: false,
         })
+    }
+
+    /// Whether erased text may still be in the file's log, since somebody is reading: it goes with the next unit of work
+    /// that writes after that, in whichever process.
+    pub fn is_scrub_due(&self) -> bool {
+        self.scrub != Scrub::Clean
     }
 
     /// The same file, as a new process would open it.
@@ -246,13 +256,33 @@ impl SqliteStore {
             checkpoint("PRAGMA wal_checkpoint(PASSIVE)")?;
             checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")
         });
-        let _ = self.connection.busy_timeout(self.busy_timeout);
         self.scrub = if matches!(done, Ok(false)) { Scrub::Clean } else { Scrub::Due };
+        // So that whoever writes next does it, if this process ends before. If that cannot be written down, this one still
+        // knows.
+        let due = self.scrub == Scrub::Due;
+        if due != self.scrub_noted && self.connection.execute("UPDATE store SET scrub = ?1", [due]).is_ok() {
+            self.scrub_noted = due;
+        }
+        let _ = self.connection.busy_timeout(self.busy_timeout);
     }
 
-    /// What to look for: the rarest of the query's words and runs, as many as have no more than [`RANKED`] matches
-    /// together, and at least one. Ranking is what takes time, and common words rank next to nothing.
-    fn rare_terms(&self, query: &Query) -> Rows<Option<String>> {
+    /// R17: what FTS5's own `secure-delete` leaves of deleted terms.
+    fn erase_terms(&self) -> Rows<()> {
+        let left = self.read(sql!("memories_erase_left"), &[], |row| row.get::<_, String>(0))?.pop();
+        let Some(term) = left else { return Ok(()) };
+        let other =
+            |op: Option<&str>| self.change(sql!("memories_erase_other"), named_params! { ":op": op, ":term": term });
+        other(None)?;
+        self.change(sql!("memories_erase_again"), &[])?;
+        other(Some("delete"))?;
+        Ok(())
+    }
+
+    /// What to look for first: the rarest of the query's words and runs, as many as have no more than [`RANKED`] matches
+    /// together, and at least one. Ranking is what takes time, and common words rank next to nothing. And all that has any
+    /// match: where the rare ones find too little, since their matches are not for this reader, they must not hide what
+    /// the common ones find.
+    fn rare_terms(&self, query: &Query) -> Rows<Option<(String, String)>> {
         let mut counted = Vec::new();
         for term in query.expressions() {
             let params = named_params! { ":term": term, ":most": RANKED };
@@ -262,13 +292,14 @@ impl SqliteStore {
             }
         }
         counted.sort_by_key(|(count, _)| *count);
+        let all = counted.iter().map(|(_, term)| term.as_str()).collect::<Vec<_>>().join(" OR ");
         let mut sum = 0;
         let rare = counted.into_iter().enumerate().take_while(|(place, (count, _))| {
             sum += count;
             *place == 0 || sum <= RANKED
         });
         let terms: Vec<String> = rare.map(|(_, (_, term))| term).collect();
-        Ok((!terms.is_empty()).then(|| terms.join(" OR ")))
+        Ok((!terms.is_empty()).then(|| (terms.join(" OR "), all)))
     }
 
     /// The pages of these snapshots, put with them. `page`: only that one.
@@ -321,30 +352,37 @@ impl Memories for SqliteStore {
     }
 
     fn search(&mut self, filter: &SearchFilter, query: &str, limit: u32, max_bytes: u32) -> Rows<Vec<Memory>> {
-        let Some(terms) = self.rare_terms(&Query::parse(query))? else { return Ok(Vec::new()) };
-        let mut allowance = Allowance::of(max_bytes);
-        let found = self.read(
-            sql!("memories_search"),
-            named_params! {
+        let Some((rare, all)) = self.rare_terms(&Query::parse(query))? else { return Ok(Vec::new()) };
+        let projects = rows::texts(filter.projects.iter().map(String::as_str))?;
+        let at = rows::instant(filter.at)?;
+        let run = |terms: &str| {
+            let mut allowance = Allowance::of(max_bytes);
+            let params = named_params! {
                 ":terms": terms,
                 ":owner": filter.owner,
                 ":shared_in": filter.shared_in,
-                ":projects": rows::texts(filter.projects.iter().map(String::as_str))?,
-                ":at": rows::instant(filter.at)?,
+                ":projects": projects,
+                ":at": at,
                 ":trusted_only": filter.trusted_only,
                 ":most": RANKED,
                 ":limit": limit,
-            },
+            };
             // A row that cannot be read is left out.
-            |row| Ok(rows::memory(row, 0, &mut allowance).ok()),
-        )?;
+            self.read(sql!("memories_search"), params, |row| Ok(rows::memory(row, 0, &mut allowance).ok()))
+        };
+        let mut found = run(&rare)?;
+        if found.len() < limit as usize && all.len() > rare.len() {
+            found = run(&all)?;
+        }
         Ok(found.into_iter().flatten().collect())
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
         self.erasing();
         let ids = rows::texts(ids.iter().map(String::as_str))?;
-        self.change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))
+        let there = self.change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))?;
+        self.erase_terms()?;
+        Ok(there)
     }
 
     fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
@@ -370,7 +408,12 @@ impl Store for SqliteStore {
             // Its first statement fixes what it sees; whether that may be read is asked before the unit ends.
             Access::Read => Ok(()),
             Access::Write | Access::Relaxed => {
-                open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())
+                let schema = open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())?;
+                self.scrub_noted = schema.scrub;
+                if schema.scrub && self.scrub == Scrub::Clean {
+                    self.scrub = Scrub::Due;
+                }
+                Ok(())
             }
         }
     }

@@ -25,10 +25,12 @@ const STATEMENTS: usize = 128;
 
 /// The numbers in the table `store`.
 #[derive(Debug, Clone, Copy)]
-struct Schema {
+pub(super) struct Schema {
     schema: i64,
     oldest_reader: i64,
     oldest_writer: i64,
+    /// Its log must be cut off.
+    pub(super) scrub: bool,
 }
 
 /// The schema that this program knows.
@@ -96,10 +98,11 @@ pub(super) fn data_version(connection: &Connection) -> u32 {
 }
 
 /// The first read of a transaction: fixes what it sees, and refuses if another program has changed the schema since.
-pub(super) fn check_schema(connection: &Connection, access: Access) -> Rows<()> {
+pub(super) fn check_schema(connection: &Connection, access: Access) -> Rows<Schema> {
     let mut statement = connection.prepare_cached(include_str!("../../sql/store_schema.sql"))?;
     let schema = statement.query_row([], read_schema)?;
-    allow(schema, access)
+    allow(schema, access)?;
+    Ok(schema)
 }
 
 fn allow(found: Schema, access: Access) -> Rows<()> {
@@ -260,7 +263,7 @@ fn find_schema(connection: &Connection) -> Rows<Option<Schema>> {
 }
 
 fn read_schema(row: &rusqlite::Row) -> rusqlite::Result<Schema> {
-    Ok(Schema { schema: row.get(0)?, oldest_reader: row.get(1)?, oldest_writer: row.get(2)? })
+    Ok(Schema { schema: row.get(0)?, oldest_reader: row.get(1)?, oldest_writer: row.get(2)?, scrub: row.get(3)? })
 }
 
 /// Switching to a write-ahead log can answer "busy" without having waited.
