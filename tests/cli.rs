@@ -868,6 +868,66 @@ fn sources_that_cannot_be_read_are_refused() {
     assert!(run.err.contains("\nhint: check the path after --memories"), "{run:?}");
 }
 
+/// What is frozen, what names no memory, and an erasure from our own file go on without the source.
+#[test]
+fn a_source_that_is_gone_takes_nothing_frozen_with_it() {
+    let place = Place::seeded();
+    let connection = rusqlite::Connection::open(place.path("context.db")).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE memories (id INTEGER PRIMARY KEY, project_path TEXT, content TEXT, status TEXT, category TEXT);
+             INSERT INTO memories VALUES (1, 'site', 'frozen text', 'active', 'k'), (2, 'site', 'more text', 'active', 'k')",
+        )
+        .unwrap();
+    drop(connection);
+    let source = ["--memories", "magic-context:context.db"];
+    let with = |args: &[&str]| place.run(&[&source, args].concat());
+    let delegated = with(&["delegate", "--session", "lead", "--task", "t", "--ids", "1,2", "--budget", "5000"]);
+    assert_eq!(delegated.code, Some(0), "{delegated:?}");
+    fs::remove_file(place.path("context.db")).unwrap();
+    let delivered = with(&["deliver", "--session", "child", "--parent", "lead", "--task", "t"]);
+    assert!(delivered.code == Some(0) && delivered.out.contains("frozen text"), "{delivered:?}");
+    assert_eq!(with(&["delegate", "--session", "lead", "--task", "no memory"]).code, Some(0));
+    let forgotten = with(&["memory", "forget", "2"]);
+    assert!(forgotten.code == Some(0) && forgotten.out == "Cut out of 1 snapshot.\n", "{forgotten:?}");
+    assert!(forgotten.err.contains("erase it there as well"), "{forgotten:?}");
+    assert!(!place.ok(&["replay", "--session", "child"]).contains("more text"));
+    for refused in [
+        &["memory", "get", "--session", "lead", "1"][..],
+        &["recall", "--session", "lead", "frozen"],
+        &["delegate", "--session", "lead", "--task", "u", "--ids", "1", "--budget", "5000"],
+    ] {
+        let run = with(refused);
+        assert!(run.code == Some(4) && run.err.contains("context.db cannot be read"), "{refused:?}: {run:?}");
+    }
+}
+
+/// R4: a row with a category as long as a book spoils nobody else's.
+#[test]
+fn a_row_with_a_huge_name_spoils_no_other() {
+    let place = Place::seeded();
+    let connection = rusqlite::Connection::open(place.path("context.db")).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE memories (id INTEGER PRIMARY KEY, project_path TEXT, content TEXT, status TEXT, category TEXT);
+             INSERT INTO memories VALUES (1, 'site', 'hello', 'active', 'k'),
+               (2, 'site', 'hello too', 'active', printf('%.*c', 20000000, 'k')),
+               (3, printf('%.*c', 20000000, 'p'), 'hello as well', 'active', 'k')",
+        )
+        .unwrap();
+    let source = ["--memories", "magic-context:context.db"];
+    let found = place.json(&[&source[..], &["recall", "--session", "lead", "hello"]].concat());
+    let ids: Vec<&str> =
+        found["memories"].as_array().unwrap().iter().map(|memory| memory["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["1"]);
+    let got = place.json(&[&source[..], &["memory", "get", "--session", "lead", "1", "2", "3"]].concat());
+    assert_eq!(got["unavailable"], json!(["2", "3"]));
+    let long = "k".repeat(257);
+    let args = ["memory", "add", "--agent", "planner", "--project", "site", "--category", &long, "--body", "x"];
+    let refused = place.run(&args);
+    assert!(refused.code == Some(2) && refused.err.contains("at most 256"), "{refused:?}");
+}
+
 #[test]
 fn a_locked_store_is_busy_and_says_so() {
     let place = Place::seeded();

@@ -167,7 +167,7 @@ fn a_repository_of_another_user() {
     let (word, why) = refusal(dir.path(), "sub", &another);
     // The directory's name without links, as the program finds it when it asks where it is.
     let root = dir.path().canonicalize().unwrap();
-    let advice = format!("git config --global --add safe.directory {}", root.display());
+    let advice = format!("git config --global --add safe.directory '{}'", root.display());
     assert!(word == "git-refused" && why.ends_with(&advice), "{word}: {why}");
     // The advice helps.
     let config = dir.path().join("gitconfig");
@@ -224,4 +224,42 @@ fn the_variables_of_a_hook_do_not_count() {
     fs::create_dir(dir.path().join("sub")).unwrap();
     let answer = program(dir.path(), "sub", &variables);
     assert_eq!(answer, (Some(0), json!({ "project": format!("git:{expected}") })));
+}
+
+/// Git looks where a directory lies, by whatever way it is named.
+#[cfg(unix)]
+#[test]
+fn links_lead_into_a_repository_and_out_of_it() {
+    use std::os::unix::fs::symlink;
+    let dir = place();
+    let (inside, outside) = (dir.path().join("repository/sub"), dir.path().join("outside"));
+    fs::create_dir_all(&inside).unwrap();
+    fs::create_dir(&outside).unwrap();
+    let first = format!("git:{}", repository(&dir.path().join("repository")));
+    symlink(&inside, outside.join("in")).unwrap();
+    symlink(&outside, inside.join("out")).unwrap();
+    assert_eq!(project_identity(&outside.join("in")).unwrap(), first);
+    assert_eq!(project_identity(&inside.join("out")).unwrap(), dir_name(&inside.join("out")));
+}
+
+#[test]
+fn a_repository_without_a_working_tree() {
+    let dir = place();
+    fs::create_dir(dir.path().join("repository")).unwrap();
+    let first = format!("git:{}", repository(&dir.path().join("repository")));
+    git(dir.path(), &["clone", "-q", "--bare", "repository", "bare.git"]);
+    assert_eq!(project_identity(&dir.path().join("bare.git")).unwrap(), first);
+    assert_eq!(project_identity(&dir.path().join("bare.git/objects")).unwrap(), first);
+}
+
+/// Two names that are no text would both be read as the same one.
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_no_text_is_refused() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let dir = place();
+    let path = dir.path().join(OsStr::from_bytes(b"\xff\xfe"));
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(project_identity(&path), Err(E::NotUtf8 { .. })));
 }

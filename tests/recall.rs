@@ -215,3 +215,41 @@ fn store_calls_do_not_depend_on_the_number_of_ids() {
     }
     assert!(calls.iter().all(|call| *call == calls[0]), "{calls:?}");
 }
+
+/// R5, R10, R40: what others have, and however much of it, hides nothing of one's own and tells nothing.
+#[test]
+fn rows_of_others_change_nothing_that_is_found() {
+    let mut store = SqliteStore::in_memory().unwrap();
+    for (agent, project) in [("a", "pa"), ("b", "pb")] {
+        let (id, workspace) = (project.to_owned(), None);
+        store.put_project(&Project { id, workspace, memory_on: true, trusted: true, attributes: vec![] }).unwrap();
+        let (agent, project) = (Some(agent.to_owned()), Some(project.to_owned()));
+        let key = key(agent.as_deref().unwrap());
+        store.put_session(&NewSession { key, agent, project, parent: None, memory_on: true }).unwrap();
+    }
+    let add = |store: &mut SqliteStore, owner: &str, body: String| {
+        let memory = NewMemory {
+            id: None,
+            owner: Some(owner.into()),
+            project: Some(format!("p{owner}")),
+            audience: Audience::Workspace,
+            category: String::new(),
+            priority: 0,
+            trusted: true,
+            expires_at: None,
+            body,
+        };
+        store.add_memory(&memory, 0).unwrap();
+    };
+    // More than are ranked.
+    for number in 0..2_200 {
+        add(&mut store, "a", format!("the note {number}"));
+    }
+    add(&mut store, "b", "the secret of zanzibar".into());
+    let mut prefetch = Runtime::builder().build().unwrap().open(store).unwrap();
+    let mut found = |query: &str| prefetch.recall(&key("a"), None, query, 5).unwrap();
+    let without = found("the zanzibaq");
+    assert_eq!(without.len(), 5);
+    assert_eq!(found("the zanzibar"), without);
+    assert_eq!(found("zanzibar"), []);
+}

@@ -40,6 +40,8 @@ struct Finding {
     /// The hand-over whose place is taken.
     offer: Option<Offer>,
     text: Text,
+    /// R28: why ids are unavailable, for the audit.
+    reasons: Attributes,
 }
 
 /// Where the text comes from.
@@ -286,7 +288,7 @@ fn stored<I: Imports>(imports: &mut I, name: &str, now: Instant) -> Result<Findi
     }
     let size = sound(imports, &frozen)?;
     let text = Text::Stored(Box::new(frozen), size);
-    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: None, text })
+    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: None, text, reasons: Vec::new() })
 }
 
 /// What is said of a snapshot that is not to be had.
@@ -327,16 +329,20 @@ fn own_ids<I: Imports>(
     let name = snapshot::new_ref(imports)?;
     let composed = match compose(imports, me, &order, Some(&name), settings)? {
         Ok(composed) => composed,
-        Err((refusal, _)) => return Ok(say(DeliveryOutcome::Refused(refusal), None)),
+        Err((refusal, reasons)) => {
+            let reasons = audit::reasons(&reasons);
+            return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
+        }
     };
+    let reasons = audit::reasons(&composed.reasons);
     let size = composed.state.page_sizes.first().copied().unwrap_or(NO_SIZE);
     if let Some(refusal) = beside(&limit, &sizes(given, None)?, size, &composed.state.items) {
-        return Ok(say(DeliveryOutcome::Refused(refusal), None));
+        return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
     }
     // It is claimed already: nobody else shall claim it.
     let frozen = composed.freeze(&name, &me.key, composed.at);
     let text = Text::New(Box::new(frozen), size);
-    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text })
+    Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text, reasons })
 }
 
 /// R20, R23, R28: the hand-over that was found, or why there is none.
@@ -434,16 +440,20 @@ fn live<I: Imports>(
     let composed = match compose(imports, owner, order, None, settings)? {
         Ok(composed) => composed,
         // It may fit again the next time.
-        Err((refusal, _)) => return Ok(say(DeliveryOutcome::Refused(refusal), None)),
+        Err((refusal, reasons)) => {
+            let reasons = audit::reasons(&reasons);
+            return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
+        }
     };
+    let reasons = audit::reasons(&composed.reasons);
     if let Some(refusal) = beside(&Limit::of(&order.capacity), others, composed.state.size, &composed.state.items) {
-        return Ok(say(DeliveryOutcome::Refused(refusal), None));
+        return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
     }
     let receipt = composed.receipt(None, composed.at);
     let text = composed.pages.into_iter().next().map(|page| page.text).unwrap_or_default();
     let block = Block { snapshot_ref: None, page: 1, pages: 1, text };
     let text = Text::Live(Box::new((block, receipt)), None);
-    Ok(Finding { outcome: DeliveryOutcome::Live, about: None, offer: None, text })
+    Ok(Finding { outcome: DeliveryOutcome::Live, about: None, offer: None, text, reasons })
 }
 
 /// R25: the first answer for this child and occasion, again.
@@ -521,7 +531,7 @@ fn store<I: Imports>(
     settings: &Settings,
 ) -> Result<Answer, Error> {
     let now = imports.now();
-    let Finding { outcome, about, offer, text } = finding;
+    let Finding { outcome, about, offer, text, mut reasons } = finding;
     if let Text::New(frozen, _) = &text {
         imports.insert_snapshot(frozen)?;
     }
@@ -556,8 +566,8 @@ fn store<I: Imports>(
         Text::Notice => Answer { outcome, replayed: false, block: told.map(notice), receipt: None },
     };
     let memory_ids = answer.receipt.iter().flat_map(|receipt| &receipt.items).map(|item| item.id.clone()).collect();
-    let omissions = answer.receipt.as_ref().map(audit::omissions).unwrap_or_default();
-    audit::record(imports, "deliver", audit::delivery_word(&answer.outcome), about.as_deref(), memory_ids, omissions);
+    reasons.extend(answer.receipt.as_ref().map(audit::omissions).unwrap_or_default());
+    audit::record(imports, "deliver", audit::delivery_word(&answer.outcome), about.as_deref(), memory_ids, reasons);
     Ok(answer)
 }
 
@@ -614,7 +624,7 @@ fn answer(frozen: Frozen, replayed: bool) -> Result<Answer, Error> {
 }
 
 fn say(outcome: DeliveryOutcome, offer: Option<Offer>) -> Finding {
-    Finding { outcome, about: None, offer, text: Text::Notice }
+    Finding { outcome, about: None, offer, text: Text::Notice, reasons: Vec::new() }
 }
 
 impl Finding {

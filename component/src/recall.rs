@@ -12,6 +12,9 @@ use crate::{Imports, audit, ids, session};
 /// The most results of one search.
 const MAX: u32 = 100;
 
+/// The most rows that a search asks for where some are left out.
+const MOST: u32 = 1_600;
+
 /// `tools.recall`.
 pub fn recall<I: Imports>(
     imports: &mut I,
@@ -28,7 +31,12 @@ pub fn recall<I: Imports>(
     }
     let caller = session::find(imports, key)?;
     // R13: memory off is nobody's failure.
-    let Some(own) = caller.project.as_ref().filter(|_| memory_on(&caller)) else { return Ok(Vec::new()) };
+    let Some(own) = caller.project.as_ref().filter(|_| memory_on(&caller)) else {
+        if let Some(target) = target {
+            note(imports, target, "memory-off", Vec::new());
+        }
+        return Ok(Vec::new());
+    };
     let settings = settings::load(imports, Some(&own.id));
     let agent = caller.agent.as_deref().unwrap_or_default();
     let search = Search { caller: &caller, own, query, limit, settings: &settings };
@@ -36,7 +44,8 @@ pub fn recall<I: Imports>(
         None => search.local(imports, agent),
         Some(target) => {
             let found = search.linked(imports, agent, target);
-            note(imports, target, &found);
+            let (outcome, ids) = outcome(&found);
+            note(imports, target, outcome, ids);
             found
         }
     }
@@ -100,20 +109,43 @@ impl Search<'_> {
         if projects.is_empty() {
             return Ok(Vec::new());
         }
-        let now = imports.now();
         let filter = SearchFilter {
             owner: owner.to_owned(),
             shared_in,
             projects: projects.iter().map(|project| project.id.clone()).collect(),
-            at: now,
+            at: imports.now(),
             trusted_only: true,
         };
-        let mut rows = imports.search(&filter, self.query, self.limit, 0)?;
+        let mut asked = self.limit;
+        let mut rows = loop {
+            let rows = imports.search(&filter, self.query, asked, 0)?;
+            let all = rows.len() < asked as usize;
+            let rows = self.admit(imports, rows, &filter, &projects, links);
+            // What is left out must not stand in the place of what is not (R40: the limit comes last).
+            if all || rows.len() >= self.limit as usize || asked >= MOST {
+                break rows;
+            }
+            asked = asked.saturating_mul(4).min(MOST);
+        };
+        rows.truncate(self.limit as usize);
+        let bodies = bodies(imports, &rows.iter().collect::<Vec<_>>(), self.settings.max_body_bytes)?;
+        Ok(rows.into_iter().zip(bodies).map(|(row, body)| view(row, body)).collect())
+    }
+
+    /// Those that the caller sees, as far as their bodies may be read in one call.
+    fn admit<I: Imports>(
+        &self,
+        imports: &mut I,
+        mut rows: Vec<Memory>,
+        filter: &SearchFilter,
+        projects: &[Project],
+        links: &[Link],
+    ) -> Vec<Memory> {
         let mut room = self.settings.max_body_bytes;
         rows.retain(|row| {
             let project = projects.iter().find(|project| Some(&project.id) == row.project.as_ref());
-            let asked = row.owner.as_deref() == Some(owner) || filter.shared_in.is_some();
-            if !asked || visible(row, project, self.caller, links, now).is_err() {
+            let asked = row.owner.as_ref() == Some(&filter.owner) || filter.shared_in.is_some();
+            if !asked || visible(row, project, self.caller, links, filter.at).is_err() {
                 imports.log(Level::Warn, "memories.search answered with a row that was not asked for");
                 return false;
             }
@@ -124,21 +156,23 @@ impl Search<'_> {
             }
             fits
         });
-        rows.truncate(self.limit as usize);
-        let bodies = bodies(imports, &rows.iter().collect::<Vec<_>>(), self.settings.max_body_bytes)?;
-        Ok(rows.into_iter().zip(bodies).map(|(row, body)| view(row, body)).collect())
+        rows
     }
 }
 
-/// R28: who looked into whose memories, and what came of it. The query is the agent's own text and is not kept.
-fn note<I: Imports>(imports: &mut I, target: &str, found: &Result<Vec<View>, Error>) {
-    let (outcome, ids) = match found {
+/// The audit's word for it, and what was found.
+fn outcome(found: &Result<Vec<View>, Error>) -> (&'static str, Vec<String>) {
+    match found {
         Ok(views) => ("done", views.iter().map(|view| view.id.clone()).collect()),
         Err(Error::NoLink) => ("no-link", Vec::new()),
         Err(Error::WrongDirection) => ("wrong-direction", Vec::new()),
         Err(Error::StoreNotAvailable) => ("store-not-available", Vec::new()),
         Err(_) => ("store", Vec::new()),
-    };
+    }
+}
+
+/// R28: who looked into whose memories, and what came of it. The query is the agent's own text and is not kept.
+fn note<I: Imports>(imports: &mut I, target: &str, outcome: &str, ids: Vec<String>) {
     let target = vec![("target".to_owned(), target.to_owned())];
     audit::record(imports, "recall", outcome, None, ids, target);
 }

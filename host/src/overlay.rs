@@ -47,7 +47,7 @@ pub(crate) fn workspace_projects(
     let inside = store.workspace_projects(workspace)?;
     let Some(source) = source else { return Ok(inside) };
     let mut ids: Vec<String> = inside.into_iter().map(|project| project.id).collect();
-    ids.extend(source.members(workspace)?);
+    ids.extend(or_nothing(source.members(workspace))?.unwrap_or_default());
     ids.sort();
     ids.dedup();
     let all = projects(store, Some(source), &ids)?;
@@ -55,13 +55,24 @@ pub(crate) fn workspace_projects(
 }
 
 fn places(source: &mut dyn Memories, ids: &[String]) -> Rows<Vec<Option<Place>>> {
-    let places = source.places(ids)?;
+    let Some(places) = or_nothing(source.places(ids))? else { return Ok(vec![None; ids.len()]) };
     if places.len() == ids.len() {
         return Ok(places);
     }
     Err(StoreFailure::Damaged(
         "the source of memories answered for another number of projects than was asked for".into(),
     ))
+}
+
+/// What a source that is gone knows is nothing: what was frozen goes on without it, by what the user's directory says.
+fn or_nothing<T>(answer: Rows<T>) -> Rows<Option<T>> {
+    match answer {
+        Err(StoreFailure::Absent(why)) => {
+            log::warn!("the source of memories is not there: {why}");
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
 }
 
 fn place_project(slot: &mut Option<Project>, place: Option<Place>, id: &str) {

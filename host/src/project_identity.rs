@@ -61,8 +61,14 @@ pub enum ProjectIdentityError {
     Refused {
         /// The directory.
         path: PathBuf,
-        /// The repository's.
-        root: PathBuf,
+        /// The repository's, as a shell takes it.
+        root: String,
+    },
+    /// The directory's name is no text.
+    #[error("the path {path} is not UTF-8, and a project is named after it: rename the directory")]
+    NotUtf8 {
+        /// The directory.
+        path: PathBuf,
     },
     /// The repository is empty.
     #[error(
@@ -105,8 +111,11 @@ pub fn project_identity(path: &Path) -> Result<String, ProjectIdentityError> {
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Err(E::NotADirectory { path: path.clone() });
     }
-    let Some(root) = path.ancestors().find(|above| above.join(".git").exists()) else {
-        return Ok(format!("dir:{}", digest(path)));
+    // Git looks where the directory lies, whatever leads to it.
+    let real = path.canonicalize().map_err(unreadable)?;
+    let Some(root) = real.ancestors().find(|above| above.join(".git").exists() || is_bare(above)) else {
+        let text = path.to_str().ok_or_else(|| E::NotUtf8 { path: path.clone() })?;
+        return Ok(format!("dir:{}", digest(text)));
     };
 
     let why = |output: &Output| {
@@ -117,8 +126,7 @@ pub fn project_identity(path: &Path) -> Result<String, ProjectIdentityError> {
     if !shallow.status.success() {
         let why = why(&shallow);
         return Err(if why.contains("dubious ownership") {
-            // As git compares it: without links.
-            E::Refused { path: path.clone(), root: root.canonicalize().unwrap_or(root.to_owned()) }
+            E::Refused { path: path.clone(), root: quoted(root) }
         } else {
             E::Git { path: path.clone(), why }
         });
@@ -166,7 +174,17 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-fn digest(path: &Path) -> String {
-    let digest = Md5::digest(path.to_string_lossy().as_bytes());
+/// Whether this is a repository without a working tree beside it.
+fn is_bare(directory: &Path) -> bool {
+    directory.join("HEAD").is_file() && directory.join("objects").is_dir() && directory.join("refs").is_dir()
+}
+
+/// One word of a shell's, whatever is in the name.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+fn digest(path: &str) -> String {
+    let digest = Md5::digest(path.as_bytes());
     crate::environment::hex(&digest).chars().take(12).collect()
 }

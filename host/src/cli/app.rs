@@ -1,12 +1,13 @@
 //! What every verb needs from outside: the global options, and the store, the component and the clock that they name.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Stopwatch};
 
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
-use memory_prefetch::sources::Options;
+use memory_prefetch::sources::{Options, Unreachable};
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, MagicContext, Prefetch, Runtime, Spacebot, SqliteOptions, SqliteStore};
 
@@ -57,6 +58,8 @@ pub enum Missing {
 /// The program while one verb runs.
 pub struct App {
     globals: Globals,
+    /// The store of `--memories` could not be opened.
+    source_gone: Cell<bool>,
     /// Where the answer goes.
     pub out: Output,
 }
@@ -65,7 +68,7 @@ impl App {
     /// With these options.
     pub fn new(globals: Globals) -> App {
         let out = Output { json: globals.json };
-        App { globals, out }
+        App { globals, source_gone: Cell::new(false), out }
     }
 
     /// `--now`, or the system's clock.
@@ -122,15 +125,15 @@ impl App {
         let prefetch = self.frozen()?;
         let options =
             Options { busy_timeout: self.globals.busy_timeout, trusted: self.globals.memories_trust.is_trusted() };
-        match &self.globals.memories {
-            None => Ok(prefetch),
-            Some(Source::MagicContext(path)) => {
-                Ok(prefetch.with_memories(MagicContext::open(path, &options).map_err(source_failure)?))
-            }
-            Some(Source::Spacebot(path)) => {
-                Ok(prefetch.with_memories(Spacebot::open(path, &options).map_err(source_failure)?))
-            }
-        }
+        let opened = match &self.globals.memories {
+            None => return Ok(prefetch),
+            Some(Source::MagicContext(path)) => MagicContext::open(path, &options).map(|it| prefetch.with_memories(it)),
+            Some(Source::Spacebot(path)) => Spacebot::open(path, &options).map(|it| prefetch.with_memories(it)),
+        };
+        opened.or_else(|failure| {
+            self.source_gone.set(true);
+            Ok(self.frozen()?.with_memories(Unreachable(failure)))
+        })
     }
 
     /// Whether memories are another program's.
@@ -169,19 +172,20 @@ impl App {
                 {
                     std::thread::sleep(PAUSE)
                 }
-                answer => return Ok(answer?),
+                answer => {
+                    return answer.map_err(|error| {
+                        let failure = Failure::from(error);
+                        if self.source_gone.get() { failure.hint(SOURCE_GONE) } else { failure }
+                    });
+                }
             }
         }
     }
 }
 
-fn source_failure(failure: StoreFailure) -> Failure {
-    let hint = match failure {
-        StoreFailure::Busy(_) => "nothing was stored: try again, or wait longer with --busy-timeout",
-        _ => "check the path after --memories; the store there is only read, and was left as it is",
-    };
-    Failure::from(failure).hint(hint)
-}
+/// What to try where the source is what is missing.
+const SOURCE_GONE: &str = "check the path after --memories, or wait until its program is done with the store there; what is \
+                           frozen already can be had without it";
 
 fn dirs() -> Option<ProjectDirs> {
     ProjectDirs::from("", "", "memory-prefetch")

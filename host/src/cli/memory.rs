@@ -101,7 +101,7 @@ pub struct Add {
     #[arg(long, value_name = "ID", value_parser = values::memory_id)]
     id: Option<String>,
     /// Your own category
-    #[arg(long, value_name = "CATEGORY", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "CATEGORY", default_value = "", hide_default_value = true, value_parser = values::category)]
     category: String,
     /// Whom its owner shares it with; links are separate
     #[arg(long, value_enum, value_name = "AUDIENCE", default_value_t = AudienceWord::Agent)]
@@ -128,7 +128,7 @@ pub struct Edit {
     #[arg(value_name = "ID", value_parser = values::memory_id)]
     id: String,
     /// Another category
-    #[arg(long, value_name = "CATEGORY")]
+    #[arg(long, value_name = "CATEGORY", value_parser = values::category)]
     category: Option<String>,
     /// Whom its owner shares it with
     #[arg(long, value_enum, value_name = "AUDIENCE")]

@@ -183,6 +183,7 @@ fn unnamed(error: ProjectIdentityError) -> Failure {
     use ProjectIdentityError as E;
     let code = match &error {
         E::Unreadable { .. } | E::NotADirectory { .. } => "no-directory",
+        E::NotUtf8 { .. } => "not-utf8",
         E::NoGit { .. } => "no-git",
         E::Refused { .. } => "git-refused",
         E::NoCommit { .. } => "no-commit",

@@ -48,6 +48,16 @@ pub fn memory_id(text: &str) -> Result<String, String> {
     name(text.strip_prefix('#').unwrap_or(text))
 }
 
+/// One's own category, or none.
+pub fn category(text: &str) -> Result<String, String> {
+    const LONGEST: usize = 256;
+    if text.len() <= LONGEST {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("has {} bytes, at most {LONGEST} are allowed", text.len()))
+    }
+}
+
 fn check(text: &str, max: usize) -> Result<(), String> {
     if text.is_empty() {
         Err("is empty".into())

@@ -19,7 +19,7 @@ use crate::allowance::Allowance;
 use crate::contract::*;
 use crate::environment::sha256;
 use crate::search::{Query, admits};
-use crate::store::{Rows, StoreFailure};
+use crate::store::{Memories, Rows, StoreFailure};
 
 /// How a source is read.
 #[derive(Debug, Clone)]
@@ -37,6 +37,29 @@ impl Default for Options {
     }
 }
 
+/// A source that cannot be opened. What was frozen, and what names no memory, goes on without it; whatever reads a memory
+/// answers with the failure.
+#[derive(Debug, Clone)]
+pub struct Unreachable(pub StoreFailure);
+
+impl Memories for Unreachable {
+    fn memories(&mut self, ids: &[String], _: u32) -> Rows<Vec<Option<Memory>>> {
+        if ids.is_empty() { Ok(Vec::new()) } else { Err(self.0.clone()) }
+    }
+
+    fn search(&mut self, _: &SearchFilter, _: &str, _: u32, _: u32) -> Rows<Vec<Memory>> {
+        Err(self.0.clone())
+    }
+
+    fn record_access(&mut self, _: &[String], _: Instant) -> Rows<()> {
+        Ok(())
+    }
+
+    fn erase(&mut self, _: &[String]) -> Rows<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
 /// The columns of a table, or `None` if there is no such table. Views and virtual tables are none of ours: they may call
 /// what only their own program has.
 fn columns(connection: &Connection, table: &str) -> Rows<Option<Vec<String>>> {
@@ -47,7 +70,7 @@ fn columns(connection: &Connection, table: &str) -> Rows<Option<Vec<String>>> {
     if !find.exists([table])? {
         return Ok(None);
     }
-    let mut list = connection.prepare("SELECT lower(name) FROM pragma_table_info(?1)")?;
+    let mut list = connection.prepare("SELECT lower(name) FROM pragma_table_xinfo(?1)")?;
     let names = list.query_map([table], |row| row.get(0))?;
     Ok(Some(names.collect::<rusqlite::Result<_>>()?))
 }
