@@ -554,6 +554,7 @@ fn reads_never_write() {
         call_id: None,
         snapshot_ref: None,
         ids_key: None,
+        task_digest: None,
         within: None,
         agent_type: None,
         open_only: false,
@@ -1143,6 +1144,7 @@ fn one_call_is_found_among_many() {
                 created_at: 1,
                 expires_at: 2,
                 keep_until: 3,
+                task_digest: "digest".into(),
                 task_head: "task".into(),
                 task: "task".into(),
                 state: "{}".into(),
@@ -1157,7 +1159,7 @@ fn one_call_is_found_among_many() {
     {
         let params = named_params! {
             ":parent_harness": "local", ":parent_session": "parent", ":call_id": call_id, ":snapshot_ref": snapshot_ref,
-            ":ids_key": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false, ":with_task": true,
+            ":ids_key": None::<&str>, ":task_digest": None::<&str>, ":within": None::<&str>, ":agent_type": None::<&str>, ":open_only": false, ":with_task": true,
             ":limit": 1_000,
         };
         assert_eq!(find.query_map(params, |_| Ok(())).unwrap().count(), count);

@@ -81,6 +81,7 @@ fn hand_over(id: &str, task: &str) -> HandOver {
         created_at: 10,
         expires_at: 100,
         keep_until: 100,
+        task_digest: format!("digest of {task}"),
         task_head: task.into(),
         task: task.into(),
         state: format!("state of {id}"),
@@ -116,6 +117,7 @@ fn all_of_parent() -> OfferFilter {
         call_id: None,
         snapshot_ref: None,
         ids_key: None,
+        task_digest: None,
         within: None,
         agent_type: None,
         open_only: false,
@@ -713,6 +715,8 @@ fn hand_overs_by_each_condition_and_by_all(store: AnyStore) {
     assert_eq!(find(store, &|filter| filter.ids_key = Some("k1".into())), ["hand_1", "hand_2"]);
     assert_eq!(find(store, &|filter| filter.within = Some("do: fix it now!".into())), ["hand_1", "hand_2", "hand_3"]);
     assert_eq!(find(store, &|filter| filter.within = Some("fix it".into())), ["hand_1", "hand_3"]);
+    assert_eq!(find(store, &|filter| filter.task_digest = Some("digest of fix it".into())), ["hand_1"]);
+    assert_eq!(find(store, &|filter| filter.task_digest = Some("digest of fix".into())), [""; 0]);
     assert_eq!(find(store, &|filter| filter.within = Some(String::new())), ["hand_3"]);
     assert_eq!(find(store, &|filter| filter.agent_type = Some("reviewer".into())), ["hand_1", "hand_3"]);
     assert_eq!(find(store, &|filter| filter.agent_type = Some("cook".into())), ["hand_3"]);

@@ -187,8 +187,12 @@ fn find<I: Imports>(
             let Some(parent) = parent else { return Ok(say(DeliveryOutcome::Nothing, None)) };
             let task = hints.task.as_deref().filter(|task| !task.is_empty());
             let mut filter = hand_over::all_of(&parent.key);
+            let mut equal = Vec::new();
             match task {
                 Some(task) => {
+                    let task_digest = Some(hand_over::task_digest(imports, task)?);
+                    let of_task = OfferFilter { task_digest, ..filter.clone() };
+                    equal = imports.find_hand_overs(&of_task, hand_over::LIMIT)?;
                     filter.within = Some(task.to_owned());
                     filter.with_task = true;
                 }
@@ -197,14 +201,18 @@ fn find<I: Imports>(
                     filter.open_only = true;
                 }
             }
-            let mut offers = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+            let is_equal = !equal.is_empty();
+            let mut offers = if is_equal { equal } else { imports.find_hand_overs(&filter, hand_over::LIMIT)? };
             if task.is_none() {
                 offers.extend(held(imports, &parent.key, given, &holds)?);
             }
             let revoked = revoked(imports, &offers)?;
             let seeker = seeker(&revoked);
             let matched = match task {
-                Some(task) => hand_over::by_task(offers, task, hints.agent_type.as_deref(), &seeker)?,
+                Some(task) => {
+                    let text = if is_equal { hand_over::Text::Equal } else { hand_over::Text::Around(task) };
+                    hand_over::by_task(offers, text, hints.agent_type.as_deref(), &seeker)?
+                }
                 None => hand_over::only_one(offers, hints.registers_all, &seeker),
             };
             from_match(imports, me, parent, matched, given, settings)

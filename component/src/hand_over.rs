@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::Imports;
 use crate::contract::*;
 use crate::session::damaged;
 use crate::snapshot::Order;
@@ -79,6 +80,15 @@ pub fn head(task: &str) -> &str {
     task.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
+/// Tells one task from another.
+pub fn task_digest<I: Imports>(imports: &mut I, task: &str) -> Result<String, Error> {
+    let mut digests = imports.sha256(&[task.to_owned()]);
+    match (digests.pop(), digests.len()) {
+        (Some(digest), 0) => Ok(digest),
+        _ => Err(damaged("environment.sha256 answered with another number of digests than was asked for")),
+    }
+}
+
 /// All hand-overs of one parent.
 pub fn all_of(parent: &SessionKey) -> OfferFilter {
     OfferFilter {
@@ -86,6 +96,7 @@ pub fn all_of(parent: &SessionKey) -> OfferFilter {
         call_id: None,
         snapshot_ref: None,
         ids_key: None,
+        task_digest: None,
         within: None,
         agent_type: None,
         open_only: false,
@@ -143,27 +154,33 @@ impl Seeker<'_> {
     }
 }
 
+/// R23: what the child's text says of the hand-overs that a search found.
+pub enum Text<'a> {
+    /// It is the task of all of them.
+    Equal,
+    /// Their tasks may stand in it.
+    Around(&'a str),
+}
+
 /// R23: by the child's text. Candidates are all of the parent's, taken, expired and revoked ones included: the equal
 /// task, else the longest that the text contains. A harness puts a preamble before the task, so a shorter task of a
 /// sibling may also be contained; and a text may contain two of equal length, neither of which is the longest.
 ///
 /// Same task, different memories: which one is this child's cannot be told, also where one of them is taken. (Its child
 /// may have come back as another session, for instance.)
-pub fn by_task(offers: Vec<Offer>, text: &str, agent_type: Option<&str>, seeker: &Seeker) -> Result<Match, Error> {
-    if offers.len() >= LIMIT as usize {
+pub fn by_task(mut group: Vec<Offer>, text: Text, agent_type: Option<&str>, seeker: &Seeker) -> Result<Match, Error> {
+    if group.len() >= LIMIT as usize {
         return Ok(Match::Ambiguous(LIMIT));
     }
-    let of_text = |offer: &Offer| !offer.hand_over.task.is_empty() && text.contains(&offer.hand_over.task);
-    let lengths = offers.iter().filter(|offer| of_text(offer)).map(|offer| offer.hand_over.task.len());
-    let Some(longest) = lengths.max() else { return Ok(Match::Nothing) };
-    let mut group = offers;
+    if let Text::Around(text) = text {
+        group.retain(|offer| !offer.hand_over.task.is_empty() && text.contains(&offer.hand_over.task));
+        let longest = group.iter().map(|offer| offer.hand_over.task.len()).max().unwrap_or(0);
+        group.retain(|offer| offer.hand_over.task.len() == longest);
+    }
     // The kind of agent comes after the text: the longest task is this child's or nobody's, never a shorter one.
-    group.retain(|offer| {
-        let other_kind = match (agent_type, &offer.hand_over.agent_type) {
-            (Some(kind), Some(wanted)) => kind != wanted,
-            _ => false,
-        };
-        of_text(offer) && offer.hand_over.task.len() == longest && !other_kind
+    group.retain(|offer| match (agent_type, &offer.hand_over.agent_type) {
+        (Some(kind), Some(wanted)) => kind == wanted,
+        _ => true,
     });
     match contents(group.iter())? {
         0 | 1 => Ok(pick(group, seeker)),
@@ -241,10 +258,10 @@ pub fn pick(mut offers: Vec<Offer>, seeker: &Seeker) -> Match {
 }
 
 /// R23, R28: hand-overs that a child could not be told apart by, since they have the same text and other memories.
-pub fn warn_of_twins(offers: &[Offer], task: &str, content: &str) -> Result<Option<String>, Error> {
+pub fn warn_of_twins(of_task: &[Offer], content: &str) -> Result<Option<String>, Error> {
     let mut twins = 0;
-    for offer in offers {
-        if !task.is_empty() && offer.hand_over.task == task && state(&offer.hand_over)?.content != content {
+    for offer in of_task {
+        if state(&offer.hand_over)?.content != content {
             twins += 1;
         }
     }
@@ -295,6 +312,7 @@ mod tests {
             created_at: 0,
             expires_at: 10,
             keep_until: 10,
+            task_digest: String::new(),
             task_head: head(task).into(),
             task: task.into(),
             state: to_json(&state),
@@ -308,8 +326,8 @@ mod tests {
     #[test]
     fn nothing_is_taken_from_a_search_that_may_have_been_cut() {
         let offers = |count| (0..count).map(|n| offer(n, "Fix it", "one")).collect::<Vec<_>>();
-        assert!(matches!(by_task(offers(LIMIT - 1), "Fix it", None, &NOBODY), Ok(Match::Waiting(_))));
-        assert!(matches!(by_task(offers(LIMIT), "Fix it", None, &NOBODY), Ok(Match::Ambiguous(LIMIT))));
+        assert!(matches!(by_task(offers(LIMIT - 1), Text::Around("Fix it"), None, &NOBODY), Ok(Match::Waiting(_))));
+        assert!(matches!(by_task(offers(LIMIT), Text::Around("Fix it"), None, &NOBODY), Ok(Match::Ambiguous(LIMIT))));
         assert!(matches!(by_ids(offers(LIMIT), &NOBODY), Ok(Match::Ambiguous(LIMIT))));
         assert!(matches!(only_one(offers(LIMIT), true, &NOBODY), Match::Ambiguous(LIMIT)));
     }

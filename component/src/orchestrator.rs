@@ -73,6 +73,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         expires_at: plan.expires_at,
         // Why nothing is delivered is told for as long as a delivery would be kept (R28).
         keep_until: plan.expires_at.max(later(now, settings.replay)),
+        task_digest: hand_over::task_digest(imports, &request.task)?,
         task_head: hand_over::head(&request.task).to_owned(),
         task: request.task.clone(),
         state: to_json(&hand_over::State {
@@ -179,10 +180,13 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
         return Ok(plan);
     }
     let handed_over = |imports: &mut I, plan: &Plan, memory, receipt| -> Result<DelegationOutcome, Error> {
-        let within = Some(request.task.clone());
-        let filter = OfferFilter { within, with_task: true, ..hand_over::all_of(&caller.key) };
-        let twins = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
-        let warnings = hand_over::warn_of_twins(&twins, &request.task, &plan.content)?;
+        let mut warnings = None;
+        if !request.task.is_empty() {
+            let task_digest = Some(hand_over::task_digest(imports, &request.task)?);
+            let filter = OfferFilter { task_digest, ..hand_over::all_of(&caller.key) };
+            let of_task = imports.find_hand_overs(&filter, hand_over::LIMIT)?;
+            warnings = hand_over::warn_of_twins(&of_task, &plan.content)?;
+        }
         Ok(DelegationOutcome::HandedOver(Delegated { memory, receipt, warnings: warnings.into_iter().collect() }))
     };
     let Some(memory) = &request.memory else {

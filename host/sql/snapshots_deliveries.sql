@@ -3,7 +3,7 @@
 SELECT d.child_harness, d.child_session, d.occasion, ds.snapshot_ref, h.hand_over, d.place, d.at, d.keep_until, d.state,
        d.checksum, d.notice,
        h.parent_harness, h.parent_session, h.call_id, h.agent_type, hs.snapshot_ref AS hand_over_snapshot_ref, h.ids_key,
-       h.children, h.created_at, h.expires_at, h.keep_until AS hand_over_keep_until, h.task_head, '' AS task,
+       h.children, h.created_at, h.expires_at, h.keep_until AS hand_over_keep_until, h.task_digest, h.task_head, '' AS task,
        h.state AS hand_over_state
   FROM deliveries AS d
   LEFT JOIN snapshots AS ds ON ds.id = d.snapshot

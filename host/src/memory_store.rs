@@ -371,7 +371,17 @@ impl Store for MemoryStore {
     }
 
     fn find_hand_overs(&mut self, filter: &OfferFilter, limit: u32) -> Rows<Vec<Offer>> {
-        let OfferFilter { parent, call_id, snapshot_ref, ids_key, within, agent_type, open_only, with_task } = filter;
+        let OfferFilter {
+            parent,
+            call_id,
+            snapshot_ref,
+            ids_key,
+            task_digest,
+            within,
+            agent_type,
+            open_only,
+            with_task,
+        } = filter;
         let state = &self.now;
         let parent = state.canonical(parent);
         let matches = |row: &HandOver| {
@@ -379,6 +389,7 @@ impl Store for MemoryStore {
                 && (call_id.is_none() || row.call_id == *call_id)
                 && (snapshot_ref.is_none() || row.snapshot_ref == *snapshot_ref)
                 && (ids_key.is_none() || row.ids_key == *ids_key)
+                && task_digest.as_ref().is_none_or(|digest| *digest == row.task_digest)
                 && within.as_ref().is_none_or(|text| text.contains(&row.task_head))
                 && (agent_type.is_none() || row.agent_type.is_none() || row.agent_type == *agent_type)
         };

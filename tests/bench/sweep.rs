@@ -128,7 +128,7 @@ fn fill(path: &std::path::Path) -> Result<(), Failed> {
         transaction
             .prepare_cached(
                 "INSERT INTO hand_overs (snapshot, children, created_at, expires_at, keep_until, parent_harness,
-                 parent_session, hand_over, task_head, state, task) VALUES (?1, 1, 1, 2, 2, 'h', 's', ?2, 't', '{}', 't')",
+                 parent_session, hand_over, task_digest, task_head, state, task) VALUES (?1, 1, 1, 2, 2, 'h', 's', ?2, 'd', 't', '{}', 't')",
             )?
             .execute(params![id, format!("hand_{number:039}")])?;
     }

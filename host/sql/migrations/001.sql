@@ -226,12 +226,14 @@ CREATE TABLE hand_overs (
   hand_over      TEXT NOT NULL UNIQUE,
   agent_type     TEXT,
   ids_key        TEXT,
+  task_digest    TEXT NOT NULL,
   task_head      TEXT NOT NULL,
   state          TEXT NOT NULL,
   task           TEXT NOT NULL,
   UNIQUE (parent_harness, parent_session, call_id)
 ) STRICT;
 CREATE INDEX hand_overs_parent ON hand_overs (parent_harness, parent_session);
+CREATE INDEX hand_overs_task ON hand_overs (parent_harness, parent_session, task_digest);
 CREATE INDEX hand_overs_snapshot ON hand_overs (snapshot);
 CREATE INDEX hand_overs_keep ON hand_overs (keep_until) WHERE snapshot IS NULL;
 

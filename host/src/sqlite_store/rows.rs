@@ -187,15 +187,16 @@ fn hand_over(row: &Row, id: String, first: usize) -> Result<HandOver> {
         created_at: read_instant(row, first + 7)?,
         expires_at: read_instant(row, first + 8)?,
         keep_until: read_instant(row, first + 9)?,
-        task_head: row.get(first + 10)?,
-        task: row.get(first + 11)?,
-        state: row.get(first + 12)?,
+        task_digest: row.get(first + 10)?,
+        task_head: row.get(first + 11)?,
+        task: row.get(first + 12)?,
+        state: row.get(first + 13)?,
     })
 }
 
 /// A hand-over and how many places are taken.
 pub(super) fn offer(row: &Row) -> Result<Offer> {
-    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(14)?, next_place: row.get(15)? })
+    Ok(Offer { hand_over: hand_over(row, row.get(0)?, 1)?, taken: row.get(15)?, next_place: row.get(16)? })
 }
 
 /// A delivery with its hand-over.
