@@ -160,3 +160,38 @@ fn memory_stays_small() {
     }
     assert!(prefetch.memory_bytes() < 4 << 20, "{} bytes", prefetch.memory_bytes());
 }
+
+/// R23: however many delegations a parent makes, and however long their tasks are, a child finds its own by its text.
+#[test]
+fn many_long_tasks_with_one_beginning_are_told_apart() {
+    let mut store = MemoryStore::new();
+    let (id, workspace) = ("p".to_owned(), None);
+    store.put_project(&Project { id, workspace, memory_on: true, trusted: true, attributes: vec![] }).unwrap();
+    let child = SessionKey { harness: "h".into(), id: "child".into() };
+    for (key, parent) in [(key(), None), (child.clone(), Some(key()))] {
+        let (agent, project) = (Some("a".into()), Some("p".into()));
+        store.put_session(&NewSession { key, agent, project, parent, memory_on: true }).unwrap();
+    }
+    let memory = memory_prefetch::operator::NewMemory {
+        id: Some("1".into()),
+        owner: Some("a".into()),
+        project: Some("p".into()),
+        audience: Audience::Agent,
+        category: String::new(),
+        priority: 0,
+        trusted: true,
+        expires_at: None,
+        body: "body".into(),
+    };
+    store.add_memory(&memory, 0).unwrap();
+    let mut prefetch = Runtime::builder().build().unwrap().open(store).unwrap();
+    let task = |number: usize| format!("{} {number}", "The same beginning. ".repeat(5_000));
+    for number in 0..200 {
+        let field = MemoryField::PrefetchIds(NamedIds { ids: vec!["1".into()], mode: Mode::Frozen });
+        let request = Request::new(task(number)).with_memory(field, Capacity::bytes(10_000));
+        prefetch.delegate(&key(), &request).unwrap();
+    }
+    let hints = Hints { task: Some(task(7)), agent_type: None, registers_all: true };
+    let answer = prefetch.deliver(&child, "start", &Claim::ParentSession(hints)).unwrap();
+    assert_eq!(answer.outcome, DeliveryOutcome::Delivered);
+}

@@ -31,6 +31,7 @@ fn of_sqlite(code: ffi::Error, text: Option<&str>) -> StoreFailure {
         ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => StoreFailure::Damaged(text),
         ErrorCode::CannotOpen => StoreFailure::Absent(text),
         ErrorCode::TooBig => StoreFailure::TooLarge(text),
+        ErrorCode::OperationInterrupted => StoreFailure::Other("a statement took too long and was stopped".into()),
         ErrorCode::DiskFull => StoreFailure::Other(format!("no space is left for it: {text}")),
         ErrorCode::ReadOnly => StoreFailure::Other(format!("it may only be read: {text}")),
         ErrorCode::SystemIoFailure => StoreFailure::Other(format!("reading or writing its file failed: {text}")),

@@ -7,7 +7,9 @@ mod operator;
 mod rows;
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant as Clock};
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params};
 
@@ -63,6 +65,11 @@ pub struct SqliteStore {
     connection: Connection,
     busy_timeout: Duration,
     unit: Option<Access>,
+    opened: Clock,
+    /// Milliseconds since it was opened, at which the statement that is running is stopped.
+    deadline: Arc<AtomicU64>,
+    /// How long a statement may take.
+    patience: Duration,
     /// Whether commits wait for the disk.
     durable: bool,
     /// The file's data version at which its schema was last found readable.
@@ -84,6 +91,9 @@ enum Scrub {
     Due,
 }
 
+/// How long one statement may take: a component's limit of time is looked at between its calls, not inside of one.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How many matches of a search are ranked: bm25 takes about a microsecond for each.
 const RANKED: i64 = 2_000;
 
@@ -100,25 +110,29 @@ impl SqliteStore {
         // SQLite counts milliseconds in an `int`.
         const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
         let options = &SqliteOptions { busy_timeout: options.busy_timeout.min(LONGEST), ..*options };
-        let connection = open::open(path.as_ref(), options)?;
-        Ok(SqliteStore {
-            connection,
-            busy_timeout: options.busy_timeout,
-            unit: None,
-            durable: true,
-            checked: 0,
-            scrub: Scrub::Clean,
-            scrub_noted: false,
-        })
+        SqliteStore::over(open::open(path.as_ref(), options)?, options.busy_timeout)
     }
 
     /// A store that is lost when it is dropped.
     pub fn in_memory() -> Rows<SqliteStore> {
-        let connection = open::in_memory()?;
+        SqliteStore::over(open::in_memory()?, Duration::ZERO)
+    }
+
+    fn over(mut connection: Connection, busy_timeout: Duration) -> Rows<SqliteStore> {
+        /// How often, in steps of SQLite's machine, the clock is looked at. A step may look through a long text.
+        const STEPS: i32 = 500;
+        let opened = Clock::now();
+        let deadline = Arc::new(AtomicU64::new(u64::MAX));
+        let end = deadline.clone();
+        let is_late = move || opened.elapsed().as_millis() > u128::from(end.load(Ordering::Relaxed));
+        connection.progress_handler(STEPS, Some(is_late))?;
         Ok(SqliteStore {
             connection,
-            busy_timeout: Duration::ZERO,
+            busy_timeout,
             unit: None,
+            opened,
+            deadline,
+            patience: PATIENCE,
             durable: true,
             checked: 0,
             scrub: Scrub::Clean,
@@ -171,8 +185,15 @@ impl SqliteStore {
         Ok(changed == 1)
     }
 
+    /// The statement that begins now may take so long.
+    fn set_deadline(&self, limit: Duration) {
+        let end = self.opened.elapsed().saturating_add(limit);
+        self.deadline.store(u64::try_from(end.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// All rows of a statement.
     fn read<T>(&self, sql: &str, params: Params, read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Rows<Vec<T>> {
+        self.set_deadline(self.patience);
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params, read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -203,6 +224,7 @@ impl SqliteStore {
     /// Run a statement that writes, and say how many rows it changed.
     fn change(&self, sql: &str, params: Params) -> Rows<usize> {
         self.may_change()?;
+        self.set_deadline(self.patience);
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
 
@@ -381,8 +403,11 @@ impl Memories for SqliteStore {
         self.erasing();
         let ids = rows::texts(ids.iter().map(String::as_str))?;
         let there = self.change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))?;
-        self.erase_terms()?;
-        Ok(there)
+        // The index may be large.
+        self.patience = PATIENCE.saturating_mul(60);
+        let erased = self.erase_terms();
+        self.patience = PATIENCE;
+        erased.map(|()| there)
     }
 
     fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
@@ -742,6 +767,17 @@ mod tests {
     use rusqlite::config::DbConfig;
 
     use super::*;
+
+    /// One that would never end is stopped, and the next one is not.
+    #[test]
+    fn a_statement_that_takes_too_long_is_stopped() {
+        let mut store = SqliteStore::in_memory().unwrap();
+        store.patience = Duration::from_millis(20);
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+        let stopped = store.read(endless, &[], |row| row.get::<_, i64>(0));
+        assert!(matches!(&stopped, Err(StoreFailure::Other(why)) if why.contains("too long")), "{stopped:?}");
+        assert_eq!(store.read("SELECT 1", &[], |row| row.get::<_, i64>(0)).unwrap(), [1]);
+    }
 
     /// What the file's safety rests on, asked of the connection that the store itself uses.
     #[test]
