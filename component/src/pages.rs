@@ -80,14 +80,20 @@ fn layout<I: Imports>(imports: &mut I, limit: &Limit, head: &Head, content: &Con
 /// The largest offset at which `text` may be cut so that what is before it fits: after a grapheme cluster, or, where the
 /// first one is too large, after a character. `None`: not even one character fits.
 fn cut(text: &str, window: usize, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
+    // One character beyond the window tells whether a cluster ends there. What comes after is not looked at: it may be one
+    // cluster to the end, and would be looked through for each page anew.
+    let beyond = window.saturating_add(1).min(text.len());
+    let end = (beyond..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+    let seen = text.get(..end).unwrap_or_default();
+    let whole = if end == text.len() { Some(end) } else { None };
     let ends = |starts: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
-        starts.skip(1).chain([text.len()]).take_while(|end| *end <= window).collect()
+        starts.skip(1).chain(whole).take_while(|end| *end <= window).collect()
     };
-    let clusters = ends(&mut text.grapheme_indices(true).map(|(start, _)| start));
+    let clusters = ends(&mut seen.grapheme_indices(true).map(|(start, _)| start));
     let mut best = last_fitting(&clusters, &mut fits);
     if best.is_none() {
-        let first = text.graphemes(true).next().map_or(0, str::len);
-        let characters = ends(&mut text[..first].char_indices().map(|(start, _)| start));
+        let first = seen.graphemes(true).next().map_or(0, str::len);
+        let characters = ends(&mut seen.char_indices().map(|(start, _)| start));
         let characters: Vec<usize> = characters.into_iter().filter(|end| *end <= first).collect();
         best = last_fitting(&characters, &mut fits);
     }
@@ -287,6 +293,18 @@ mod tests {
         let drafts = paged(&bodies, &limit, &mut host).unwrap();
         assert_eq!(joined(&bodies, &drafts), bodies);
         assert!(drafts.iter().all(|draft| strange(&draft.text) <= 250));
+    }
+
+    /// R32: one cluster without an end is cut between its characters, in time that grows with its length only. (A second
+    /// would be a minute if it grew with the square.)
+    #[test]
+    fn an_endless_cluster_is_cut() {
+        for cluster in ["e\u{301}".to_owned() + &"\u{301}".repeat(300_000), "👩\u{200d}".repeat(100_000)] {
+            let limit = bytes(2_000);
+            let bodies = [cluster];
+            let drafts = paged(&bodies, &limit, &mut Fake::default()).unwrap();
+            assert_eq!(joined(&bodies, &drafts), bodies);
+        }
     }
 
     proptest! {
