@@ -256,7 +256,7 @@ pub fn replay(args: Replay, app: &App) -> Result<(), Failure> {
         return app.out.object(&json!({ "blocks": blocks }));
     }
     if blocks.is_empty() {
-        app.out.note("this child was given nothing");
+        app.out.note("there is nothing to replay for this child");
     }
     app.out.exact(&blocks.into_iter().map(|block| block.text).collect::<String>())
 }

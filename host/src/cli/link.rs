@@ -83,6 +83,12 @@ impl From<Link> for Shape {
 pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
     match verb {
         Verb::Add { from, to, direction, kind } => {
+            if from == to {
+                return Err(Failure::malformed(format!(
+                    "an agent reads its own memories: {} needs no link to itself",
+                    name(&from)
+                )));
+            }
             let mut store = app.store(Missing::Create)?;
             agent::must_exist(&mut store, &from)?;
             agent::must_exist(&mut store, &to)?;

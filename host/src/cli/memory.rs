@@ -78,8 +78,9 @@ Example:
     /// Their texts are gone for good: from the memories, from the search index and from every snapshot, whoever made it,
     /// and from the file itself. A child that is given such a snapshot, or reads it again, finds the item marked as
     /// erased. Their ids are never given out again, and an entry in the audit says that they were erased. Copies that
-    /// left the store (a child's transcript, a backup) cannot be reached. At most 1000 ids. Exit code 3 if none of them
-    /// was there.
+    /// left the store (a child's transcript, a backup) cannot be reached; and its id and category stay where they were
+    /// frozen, its size where a delegation was refused for it or left it out. At most 1000 ids. Exit code 3 if none of
+    /// them was there.
     #[command(after_help = "Example:\n  memory-prefetch memory forget 55")]
     Forget {
         /// The memories
