@@ -1,4 +1,4 @@
-//! Recall over 100,000 memories of 300 bytes: `cargo bench --bench recall`. Words of two kinds of corpus: as in a
+//! Recall over 100,000 memories of 300 bytes, and erasure from them: `cargo bench --bench recall`. Words of two kinds of corpus: as in a
 //! language, where the n-th word is used 1/n as often as the first, and all alike. Medians, with the middle half.
 //! Prints also how often a recall calls the host, which must not depend on the number of ids.
 
@@ -124,6 +124,14 @@ fn main() -> Result<(), Failed> {
                 );
             }
         }
+        let mut times = Vec::new();
+        for number in 0..20 {
+            let start = Clock::now();
+            prefetch.forget(&[format!("m{}", number * 4_999)])?;
+            times.push(start.elapsed());
+        }
+        println!("  erased, one at a time: {}", shown(&mut times));
+        println!("  the longest: {:.2?}", times.last().copied().unwrap_or_default());
     }
     Ok(())
 }
