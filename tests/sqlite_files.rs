@@ -235,7 +235,7 @@ fn damage_in_the_middle() {
         for failure in [
             store.memories(&texts(&["11"]), 99).err(),
             store.snapshots(&texts(&["snap_1"]), Selection::All).err(),
-            store.replay(&key("child"), None, 1).err(),
+            store.replay(&key("child"), None, 1, 0).err(),
             store.sessions(&[key("parent")]).err(),
         ] {
             assert!(matches!(failure, None | Some(StoreFailure::Damaged(_))), "at {start}: {failure:?}");
@@ -288,7 +288,7 @@ fn a_schema_that_this_program_may_only_read() {
     let before = fs::read(&path).unwrap();
     let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
     store.begin_unit(Access::Read).unwrap();
-    assert_eq!(store.replay(&key("child"), None, 1).unwrap().len(), 1);
+    assert_eq!(store.replay(&key("child"), None, 1, 0).unwrap().len(), 1);
     store.commit().unwrap();
     let failure = store.begin_unit(Access::Write).unwrap_err();
     assert!(matches!(&failure, StoreFailure::Other(why) if why.contains("newer program")), "{failure}");
@@ -319,7 +319,7 @@ fn a_schema_that_changes_meanwhile() {
     tamper(&path, "UPDATE store SET oldest_reader = 9");
     // What was read is not given out.
     store.begin_unit(Access::Read).unwrap();
-    store.replay(&key("child"), None, 1).unwrap();
+    store.replay(&key("child"), None, 1, 0).unwrap();
     assert!(matches!(store.commit(), Err(StoreFailure::Other(_))));
 }
 
@@ -337,7 +337,7 @@ fn a_locked_file_is_busy() {
     assert!(matches!(store.add_agent("ada"), Err(StoreFailure::Busy(_))));
     // Readers wait for nobody, and a file can be opened beside a writer.
     store.begin_unit(Access::Read).unwrap();
-    assert_eq!(store.replay(&key("child"), None, 1).unwrap().len(), 1);
+    assert_eq!(store.replay(&key("child"), None, 1, 0).unwrap().len(), 1);
     store.commit().unwrap();
     SqliteStore::open(&path, &HASTY).unwrap();
     other.roll_back();
@@ -571,7 +571,7 @@ fn reads_never_write() {
     store.expired(1_000, 9).unwrap();
     store.find_hand_overs(&filter, 9).unwrap();
     store.deliveries(&key).unwrap();
-    store.replay(&key, None, 1).unwrap();
+    store.replay(&key, None, 1, 0).unwrap();
     store.settings(None, &texts(&["max-ids"])).unwrap();
     store.all_memories(0, 9).unwrap();
     store.all_audit(&AuditFilter::default(), 9).unwrap();
@@ -585,7 +585,7 @@ fn reads_never_write() {
     let before = fs::read(&path).unwrap();
     let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
     store.begin_unit(Access::Read).unwrap();
-    store.replay(&key, None, 1).unwrap();
+    store.replay(&key, None, 1, 0).unwrap();
     store.roll_back();
     drop(store);
     assert!(fs::read(&path).unwrap() == before);
@@ -947,7 +947,7 @@ fn any_other_row_that_cannot_be_read_is_damage() {
         let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
         let failure = match read {
             "snapshots" => store.snapshots(&texts(&["snap_1"]), Selection::All).err(),
-            "replay" => store.replay(&key("child"), None, 1).err(),
+            "replay" => store.replay(&key("child"), None, 1, 0).err(),
             "deliveries" => store.deliveries(&key("child")).err(),
             _ => store.sessions(&[key("parent")]).err(),
         };
@@ -1094,7 +1094,7 @@ fn statements_are_not_prepared_anew() {
     let mut replay = connection.prepare(&statement("snapshots_replay.sql")).unwrap();
     for child in ["child", "nobody", "child"] {
         let params = named_params! {
-            ":child_harness": "local", ":child_session": child, ":snapshot_ref": None::<&str>, ":page": 1,
+            ":child_harness": "local", ":child_session": child, ":snapshot_ref": None::<&str>, ":page": 1, ":at": 0,
         };
         let rows: Vec<i64> = replay.query_map(params, |row| row.get(2)).unwrap().collect::<Result<_, _>>().unwrap();
         assert_eq!(rows.len(), usize::from(child == "child"));

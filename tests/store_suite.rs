@@ -460,7 +460,7 @@ fn aliases_lead_to_the_canonical_key(store: AnyStore) {
     }
     for id in ["child", "c2"] {
         assert_eq!(store.deliveries(&key(id)).unwrap()[0].delivery.child, key("child"));
-        assert_eq!(texts_of(&store.replay(&key(id), None, 1).unwrap()), ["text"]);
+        assert_eq!(texts_of(&store.replay(&key(id), None, 1, 0).unwrap()), ["text"]);
     }
     write(store, |store| store.end_deliveries(&key("c2"), 30));
     assert_eq!(store.deliveries(&key("child")).unwrap()[0].delivery.keep_until, 30);
@@ -591,7 +591,7 @@ fn expired_then_stripped_then_removed(store: AnyStore) {
     assert_eq!(stored, Frozen { snapshot: tombstone.clone(), pages: vec![] });
     assert_eq!(store.pinned(&texts(&["55"]), 0).unwrap(), [""; 0]);
     assert_eq!(store.holding(&texts(&["55"]), 9).unwrap(), []);
-    assert_eq!(store.replay(&key("child"), None, 1).unwrap(), []);
+    assert_eq!(store.replay(&key("child"), None, 1, 0).unwrap(), []);
     assert_eq!(store.deliveries(&key("child")).unwrap().len(), 1);
     assert_eq!(store.expired(400, 9).unwrap(), [late.snapshot, tombstone]);
 
@@ -889,7 +889,7 @@ fn replay_gives_every_text_in_order(store: AnyStore) {
         store.strip(&texts(&["snap_3"]), 900)
     });
     let child = key("child");
-    let pages = store.replay(&child, None, 1).unwrap();
+    let pages = store.replay(&child, None, 1, 0).unwrap();
     let text = |name: &str, revoked_at, pages, text: &str| StoredPage {
         snapshot_ref: Some(name.into()),
         revoked_at,
@@ -905,19 +905,23 @@ fn replay_gives_every_text_in_order(store: AnyStore) {
         text: "a notice".into(),
     };
     let three = text("snap_2", None, 1, "three\0");
-    assert_eq!(pages, [three.clone(), notice, text("snap_1", Some(30), 2, "one"), three.clone()]);
+    assert_eq!(pages.clone(), [three.clone(), notice, text("snap_1", Some(30), 2, "one"), three.clone()]);
     // Only the snapshot with two pages has a second one; a notice has one.
-    assert_eq!(store.replay(&child, None, 2).unwrap(), [text("snap_1", Some(30), 2, "two")]);
-    assert_eq!(store.replay(&child, None, 3).unwrap(), []);
-    assert_eq!(store.replay(&child, None, 0).unwrap(), []);
+    assert_eq!(store.replay(&child, None, 2, 0).unwrap(), [text("snap_1", Some(30), 2, "two")]);
+    assert_eq!(store.replay(&child, None, 3, 0).unwrap(), []);
+    assert_eq!(store.replay(&child, None, 0, 0).unwrap(), []);
     // With a ref: once, and no notice.
-    assert_eq!(store.replay(&child, Some("snap_2"), 1).unwrap(), [three]);
-    assert_eq!(store.replay(&child, Some("snap_1"), 2).unwrap(), [text("snap_1", Some(30), 2, "two")]);
-    assert_eq!(store.replay(&child, Some("snap_2"), 2).unwrap(), []);
+    assert_eq!(store.replay(&child, Some("snap_2"), 1, 0).unwrap(), [three]);
+    assert_eq!(store.replay(&child, Some("snap_1"), 2, 0).unwrap(), [text("snap_1", Some(30), 2, "two")]);
+    assert_eq!(store.replay(&child, Some("snap_2"), 2, 0).unwrap(), []);
     for name in ["snap_3", "snap_4", "snap_9", "snap_", ""] {
-        assert_eq!(store.replay(&child, Some(name), 1).unwrap(), [], "{name}");
+        assert_eq!(store.replay(&child, Some(name), 1, 0).unwrap(), [], "{name}");
     }
-    assert_eq!(store.replay(&key("nobody"), None, 1).unwrap(), []);
+    assert_eq!(store.replay(&key("nobody"), None, 1, 0).unwrap(), []);
+    // R18: as long as it is kept for this child.
+    assert_eq!(store.replay(&child, None, 1, 499).unwrap(), pages);
+    assert_eq!(store.replay(&child, None, 1, 500).unwrap(), []);
+    assert_eq!(store.replay(&child, Some("snap_2"), 1, 500).unwrap(), []);
 }
 
 /// Of each snapshot and hand-over: the latest of its own end and of what other children still need.

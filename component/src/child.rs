@@ -84,7 +84,8 @@ pub fn deliver<I: Imports>(imports: &mut I, key: &SessionKey, occasion: &str, cl
 /// `child.replay`. One store call.
 pub fn replay<I: Imports>(imports: &mut I, child: &SessionKey) -> Result<Vec<Block>, Error> {
     session::check(child)?;
-    let rows = imports.replay(child, None, 1)?;
+    let now = imports.now();
+    let rows = imports.replay(child, None, 1, now)?;
     let mut blocks = Vec::with_capacity(rows.len());
     for row in rows {
         if row.revoked_at.is_none() {
@@ -102,14 +103,15 @@ pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str,
     if !me.is_some_and(|me| memory_on(&me)) {
         return Err(Error::Unavailable(vec![snapshot_ref.to_owned()]));
     }
-    let mut rows = imports.replay(child, Some(snapshot_ref), number)?;
+    let now = imports.now();
+    let mut rows = imports.replay(child, Some(snapshot_ref), number, now)?;
     if let Some(row) = rows.pop() {
         if row.revoked_at.is_some() {
             return Err(Error::Revoked);
         }
         return checked(imports, row, number);
     }
-    match imports.replay(child, Some(snapshot_ref), 1)?.pop() {
+    match imports.replay(child, Some(snapshot_ref), 1, now)?.pop() {
         Some(row) => {
             Err(Error::Malformed(format!("there is no page {number}: {} has 1 to {}", snapshot_ref, row.pages)))
         }
@@ -117,7 +119,7 @@ pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str,
     }
 }
 
-/// R18: why there is no page at all: it was given to this child and is a tombstone by now; or it was not.
+/// R18: why there is no page at all: it was given to this child and its time is over; or it was not.
 fn lost<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str) -> Result<Error, Error> {
     let given = imports.deliveries(child)?;
     if given.iter().any(|given| given.delivery.snapshot_ref.as_deref() == Some(snapshot_ref))
@@ -489,7 +491,8 @@ fn repeat<I: Imports>(
             if frozen.snapshot.revoked_at.is_some() {
                 return Ok(told(DeliveryOutcome::Revoked));
             }
-            if frozen.snapshot.pages == 0 {
+            // R18: also before a sweep has taken the bytes.
+            if frozen.snapshot.pages == 0 || row.keep_until <= imports.now() {
                 return Ok(told(DeliveryOutcome::Expired));
             }
             sound(imports, &frozen)?;

@@ -77,7 +77,7 @@ impl Imports for Fake {
     fn deliveries(&mut self, _: &SessionKey) -> Result<Vec<Given>, StoreError> {
         unimplemented!("{NONE}")
     }
-    fn replay(&mut self, _: &SessionKey, _: Option<&str>, _: u32) -> Result<Vec<StoredPage>, StoreError> {
+    fn replay(&mut self, _: &SessionKey, _: Option<&str>, _: u32, _: Instant) -> Result<Vec<StoredPage>, StoreError> {
         unimplemented!("{NONE}")
     }
     fn end_deliveries(&mut self, _: &SessionKey, _: Instant) -> Result<(), StoreError> {

@@ -98,8 +98,14 @@ pub trait Imports {
         snapshots::deliveries(child)
     }
     /// `snapshots.replay`
-    fn replay(&mut self, child: &SessionKey, snapshot_ref: Option<&str>, page: u32) -> Rows<Vec<StoredPage>> {
-        snapshots::replay(child, snapshot_ref, page)
+    fn replay(
+        &mut self,
+        child: &SessionKey,
+        snapshot_ref: Option<&str>,
+        page: u32,
+        at: Instant,
+    ) -> Rows<Vec<StoredPage>> {
+        snapshots::replay(child, snapshot_ref, page, at)
     }
     /// `snapshots.end-deliveries`
     fn end_deliveries(&mut self, child: &SessionKey, at: Instant) -> Rows<()> {

@@ -1,4 +1,4 @@
--- snapshots.replay. :child_harness and :child_session, a session key; :snapshot_ref, text or NULL; :page, from 1. One row
+-- snapshots.replay. :child_harness and :child_session, a session key; :snapshot_ref, text or NULL; :page, from 1; :at, instant. One row
 -- per text, in the order in which it was delivered, with a ref at most one: snapshot_ref (NULL: a notice), revoked_at,
 -- number of pages, checksum, text, notice: the one that is not NULL (a coalesce would copy it). Every table by an
 -- index, nothing sorted: every replay waits for this.
@@ -11,6 +11,7 @@ SELECT s.snapshot_ref, s.revoked_at, coalesce(s.pages, 1) AS pages, coalesce(p.c
                                     WHERE harness = :child_harness AND session = :child_session), :child_harness)
    AND d.child_session = coalesce((SELECT canonical_session FROM session_aliases
                                     WHERE harness = :child_harness AND session = :child_session), :child_session)
+   AND d.keep_until > :at
    AND (p.id IS NOT NULL OR (:page = 1 AND d.notice IS NOT NULL))
    AND (:snapshot_ref IS NULL OR s.snapshot_ref = :snapshot_ref)
  ORDER BY d.id

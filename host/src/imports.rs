@@ -384,9 +384,15 @@ impl<S: Store> wit::snapshots::Host for State<S> {
         Ok(rows)
     }
 
-    fn replay(&mut self, child: SessionKey, snapshot_ref: Option<String>, page: u32) -> Result<Vec<StoredPage>, Fault> {
+    fn replay(
+        &mut self,
+        child: SessionKey,
+        snapshot_ref: Option<String>,
+        page: u32,
+        at: Instant,
+    ) -> Result<Vec<StoredPage>, Fault> {
         self.enter(Import::Read)?;
-        let rows = self.store.replay(&child, snapshot_ref.as_deref(), page)?;
+        let rows = self.store.replay(&child, snapshot_ref.as_deref(), page, at)?;
         let rows = self.hand_in(rows, each(|row: &StoredPage| 128 + row.text.len()))?;
         rows.iter().for_each(|row| self.unit.seen.page(row));
         Ok(rows)

@@ -434,7 +434,13 @@ impl Store for MemoryStore {
         Ok(self.now.deliveries.iter().filter(|row| row.child == child).map(given).collect())
     }
 
-    fn replay(&mut self, child: &SessionKey, snapshot_ref: Option<&str>, page: u32) -> Rows<Vec<StoredPage>> {
+    fn replay(
+        &mut self,
+        child: &SessionKey,
+        snapshot_ref: Option<&str>,
+        page: u32,
+        at: Instant,
+    ) -> Rows<Vec<StoredPage>> {
         let state = &self.now;
         let child = state.canonical(child);
         let text = |row: &Delivery| {
@@ -455,7 +461,7 @@ impl Store for MemoryStore {
                 text: stored.text.clone(),
             })
         };
-        let texts = state.deliveries.iter().filter(|row| row.child == child).filter_map(text);
+        let texts = state.deliveries.iter().filter(|row| row.child == child && row.keep_until > at).filter_map(text);
         Ok(texts.take(if snapshot_ref.is_some() { 1 } else { usize::MAX }).collect())
     }
 

@@ -163,7 +163,13 @@ pub trait Store: Memories {
     /// `snapshots.deliveries`
     fn deliveries(&mut self, child: &SessionKey) -> Rows<Vec<Given>>;
     /// `snapshots.replay`
-    fn replay(&mut self, child: &SessionKey, snapshot_ref: Option<&str>, page: u32) -> Rows<Vec<StoredPage>>;
+    fn replay(
+        &mut self,
+        child: &SessionKey,
+        snapshot_ref: Option<&str>,
+        page: u32,
+        at: Instant,
+    ) -> Rows<Vec<StoredPage>>;
     /// `snapshots.end-deliveries`
     fn end_deliveries(&mut self, child: &SessionKey, at: Instant) -> Rows<()>;
     /// `snapshots.remove-unattached`

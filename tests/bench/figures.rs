@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let store = prefetch.store();
         rows.push(timed(|| {
             store.begin_unit(Access::Read)?;
-            let pages = store.replay(&key("child"), None, 1)?;
+            let pages = store.replay(&key("child"), None, 1, 0)?;
             store.commit()?;
             Ok::<_, StoreFailure>(black_box(pages.len()))
         }));

@@ -69,9 +69,9 @@ pub enum Verb {
     /// List all sessions
     #[command(after_help = "Example:\n  memory-prefetch session list")]
     List,
-    /// Say that a session will not run again: what it was given need not be kept for it
+    /// Say that a session will not run again: what it was given is not kept for it any longer
     ///
-    /// Until the next sweep it is still there to be replayed. What the session itself delegated is not touched.
+    /// It is not replayed any more, and goes at the next sweep. What the session itself delegated is not touched.
     #[command(after_help = "Example:\n  memory-prefetch session end pi/7f3a")]
     End {
         /// S, or HARNESS/S

@@ -697,7 +697,13 @@ impl Store for SqliteStore {
         self.read(sql!("snapshots_deliveries"), params, rows::given)
     }
 
-    fn replay(&mut self, child: &SessionKey, snapshot_ref: Option<&str>, page: u32) -> Rows<Vec<StoredPage>> {
+    fn replay(
+        &mut self,
+        child: &SessionKey,
+        snapshot_ref: Option<&str>,
+        page: u32,
+        at: Instant,
+    ) -> Rows<Vec<StoredPage>> {
         self.read(
             sql!("snapshots_replay"),
             named_params! {
@@ -705,6 +711,7 @@ impl Store for SqliteStore {
                 ":child_session": child.id,
                 ":snapshot_ref": snapshot_ref,
                 ":page": page,
+                ":at": rows::instant(at)?,
             },
             rows::stored_page,
         )

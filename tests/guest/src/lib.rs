@@ -159,7 +159,7 @@ behaviours! { IMPORTS: fn import() -> () {
         notice: None,
     })),
     "snapshots.deliveries" => drop(snapshots::deliveries(&nobody())),
-    "snapshots.replay" => drop(snapshots::replay(&nobody(), None, 1)),
+    "snapshots.replay" => drop(snapshots::replay(&nobody(), None, 1, 0)),
     "snapshots.end-deliveries" => drop(snapshots::end_deliveries(&nobody(), 0)),
     "snapshots.remove-unattached" => drop(snapshots::remove_unattached(0, 1)),
     "environment.now" => _ = environment::now(),
@@ -361,7 +361,7 @@ fn show(name: &str) {
 
 /// Have the store show what this child may replay.
 fn shown(child: &SessionKey) -> Vec<Option<String>> {
-    let rows = snapshots::replay(child, None, 1).expect("to read");
+    let rows = snapshots::replay(child, None, 1, 0).expect("to read");
     assert!(!rows.is_empty(), "a test that shows nothing");
     rows.into_iter().map(|row| row.snapshot_ref).collect()
 }
