@@ -185,18 +185,23 @@ impl SqliteStore {
         Ok(changed == 1)
     }
 
-    /// The statement that begins now may take so long.
-    fn set_deadline(&self, limit: Duration) {
-        let end = self.opened.elapsed().saturating_add(limit);
+    /// Run a statement that is stopped when it takes too long. Outside of this nothing is: a commit must not be, and the
+    /// time between two statements is nobody's.
+    fn in_time<T>(&self, statement: impl FnOnce() -> Rows<T>) -> Rows<T> {
+        let end = self.opened.elapsed().saturating_add(self.patience);
         self.deadline.store(u64::try_from(end.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let done = statement();
+        self.deadline.store(u64::MAX, Ordering::Relaxed);
+        done
     }
 
     /// All rows of a statement.
     fn read<T>(&self, sql: &str, params: Params, read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Rows<Vec<T>> {
-        self.set_deadline(self.patience);
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params, read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.in_time(|| {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map(params, read)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// The rows of a statement whose first column is the position, from 0, in a list of `count`; `None` where there is
@@ -224,8 +229,7 @@ impl SqliteStore {
     /// Run a statement that writes, and say how many rows it changed.
     fn change(&self, sql: &str, params: Params) -> Rows<usize> {
         self.may_change()?;
-        self.set_deadline(self.patience);
-        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+        self.in_time(|| Ok(self.connection.prepare_cached(sql)?.execute(params)?))
     }
 
     /// Run a statement that writes and answers with rows.
@@ -402,12 +406,13 @@ impl Memories for SqliteStore {
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
         self.erasing();
         let ids = rows::texts(ids.iter().map(String::as_str))?;
-        let there = self.change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))?;
-        // The index may be large.
+        // The bodies may be many and long, and the index large.
         self.patience = PATIENCE.saturating_mul(60);
-        let erased = self.erase_terms();
+        let erased = self
+            .change_returning(sql!("memories_erase"), named_params! { ":ids": ids }, |row| row.get(0))
+            .and_then(|there| self.erase_terms().map(|()| there));
         self.patience = PATIENCE;
-        erased.map(|()| there)
+        erased
     }
 
     fn record_access(&mut self, ids: &[String], at: Instant) -> Rows<()> {
@@ -784,6 +789,19 @@ mod tests {
         let stopped = store.read(endless, &[], |row| row.get::<_, i64>(0));
         assert!(matches!(&stopped, Err(StoreFailure::Other(why)) if why.contains("too long")), "{stopped:?}");
         assert_eq!(store.read("SELECT 1", &[], |row| row.get::<_, i64>(0)).unwrap(), [1]);
+    }
+
+    /// What comes long after a statement is none of that statement's time.
+    #[test]
+    fn a_store_that_was_idle_goes_on() {
+        let mut store = SqliteStore::in_memory().unwrap();
+        store.patience = Duration::from_millis(20);
+        store.read("SELECT 1", &[], |row| row.get::<_, i64>(0)).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        for access in [Access::Read, Access::Write, Access::Relaxed].into_iter().cycle().take(3_000) {
+            store.begin_unit(access).unwrap();
+            store.commit().unwrap();
+        }
     }
 
     /// What the file's safety rests on, asked of the connection that the store itself uses.
