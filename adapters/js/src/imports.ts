@@ -1,7 +1,7 @@
 // The component's imports, answered from a store: checks who calls and how much, and passes on. No policy.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { Allowance } from './allowance.js';
+import { allowanceOf } from './allowance.js';
 import type { Imports } from './component.js';
 import type { Entry, Frozen, Given, HandOver, Memory, StoreError } from './contract.js';
 import { ACCESS, allows } from './exports.js';
@@ -170,7 +170,7 @@ export function makeImports(state: State): Imports {
 
   /** A body that is missing since the store was asked for fewer bytes than the component did is too large. */
   function complete(maxBytes: number, rows: (Memory | undefined)[]): void {
-    const allowance = new Allowance(maxBytes);
+    const allowance = allowanceOf(maxBytes);
     if (rows.some((row) => row && allowance.admits(row.bytes) && row.body === undefined)) throw tooLarge();
   }
 

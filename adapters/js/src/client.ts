@@ -1,0 +1,146 @@
+// The harness's side of the worker: asks, waits no longer than it may, and starts a new worker after one that had to be
+// ended. One worker in a process for each store, however many plugins and copies of this package there are: SQLite's locks
+// on a file belong to the process.
+
+import { Worker } from 'node:worker_threads';
+import type { Answer, Block, DelegationOutcome, Found, Hints, SessionKey, View } from './contract.js';
+import type { Settings } from './config.js';
+import type { Caller, Delegating, Text } from './service.js';
+import type { Method, Question, Reply } from './worker.js';
+
+/** Why there is no answer. `tag`: the contract's error, or the store's; `timeout`: the worker did not answer and was ended. */
+export class HostFailure extends Error {
+  constructor(
+    readonly kind: 'policy' | 'store' | 'component',
+    readonly tag: string,
+    message: string,
+  ) {
+    super(message);
+    this.name = 'HostFailure';
+  }
+}
+
+/** How long an answer may take beside the store's own waiting time, in milliseconds. A harness waits for it. */
+const PATIENCE_MS = 5_000;
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: HostFailure): void;
+  timer: NodeJS.Timeout;
+}
+
+/** The operations of `Service`, from another thread. Each throws `HostFailure`. */
+export class Client {
+  #worker: Worker | undefined;
+  #waiting = new Map<number, Waiting>();
+  #next = 1;
+
+  constructor(readonly settings: Settings) {
+    // So that it is ready when the first delegation comes.
+    this.#start();
+  }
+
+  register(parent: Caller, delegating: Delegating): Promise<DelegationOutcome> {
+    return this.#ask('register', [parent, delegating]);
+  }
+
+  claim(child: Caller, occasion: string, hints: Hints): Promise<Answer> {
+    return this.#ask('claim', [child, occasion, hints]);
+  }
+
+  replay(child: Caller): Promise<Text[]> {
+    return this.#ask('replay', [child]);
+  }
+
+  recall(caller: Caller, query: string, agent: string | undefined, limit: number): Promise<View[]> {
+    return this.#ask('recall', [caller, query, agent, limit]);
+  }
+
+  get(caller: Caller, ids: string[]): Promise<Found> {
+    return this.#ask('get', [caller, ids]);
+  }
+
+  page(caller: Caller, ref: string, number: number): Promise<Block> {
+    return this.#ask('page', [caller, ref, number]);
+  }
+
+  ended(key: SessionKey): Promise<void> {
+    return this.#ask('ended', [key]);
+  }
+
+  sweep(): Promise<boolean> {
+    return this.#ask('sweep', []);
+  }
+
+  /** How blocks begin, and which component this is. */
+  hello(): Promise<{ prefix: string; digest: string }> {
+    return this.#ask('hello', []);
+  }
+
+  /** Let the worker finish what it does and close the store. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    if (!worker) return;
+    const ended = new Promise((resolve) => worker.once('exit', resolve));
+    worker.postMessage('close');
+    await ended;
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: this.settings });
+    worker.on('message', (reply: Reply) => this.#answered(reply));
+    worker.on('error', (error) => this.#lost(worker, new HostFailure('component', 'failed', `the worker failed: ${error.message}`)));
+    worker.on('exit', () => this.#lost(worker, new HostFailure('component', 'failed', 'the worker has ended')));
+    // Nothing that waits for it may keep a harness from ending.
+    worker.unref();
+    this.#worker = worker;
+    return worker;
+  }
+
+  #ask<T>(method: Method, args: unknown[]): Promise<T> {
+    const worker = this.#worker ?? this.#start();
+    const id = this.#next++;
+    return new Promise<T>((resolve, reject) => {
+      const patience = this.settings.busyTimeoutMs + PATIENCE_MS;
+      const timer = setTimeout(() => {
+        this.#lost(worker, new HostFailure('component', 'timeout', `no answer within ${patience} ms`));
+        void worker.terminate();
+      }, patience);
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, timer });
+      worker.postMessage({ id, method, args } satisfies Question);
+    });
+  }
+
+  #answered({ id, ok, error }: Reply): void {
+    const waiting = this.#waiting.get(id);
+    if (!waiting) return;
+    this.#waiting.delete(id);
+    clearTimeout(waiting.timer);
+    if (error) waiting.reject(new HostFailure(error.kind, error.tag, error.message));
+    else waiting.resolve(ok);
+  }
+
+  /** Whoever waits for this worker is told, and the next question goes to a new one. */
+  #lost(worker: Worker, failure: HostFailure): void {
+    if (this.#worker !== worker) return;
+    this.#worker = undefined;
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject, timer } of waiting) {
+      clearTimeout(timer);
+      reject(failure);
+    }
+  }
+}
+
+const CLIENTS = Symbol.for('memory-prefetch.clients');
+
+/** The client of this process for these settings. */
+export function client(settings: Settings): Client {
+  const all = ((globalThis as Record<symbol, unknown>)[CLIENTS] ??= new Map<string, Client>()) as Map<string, Client>;
+  const name = JSON.stringify(settings);
+  const known = all.get(name) ?? new Client(settings);
+  all.set(name, known);
+  return known;
+}

@@ -1,0 +1,169 @@
+// The plugin of OpenCode 1.18. A delegation is registered in `tool.execute.before` of the `task` tool; the child claims in
+// its `chat.message`; what it was given is put into each of its requests by `messages.transform`, and is never part of
+// OpenCode's own transcript, where an erasure could not reach it (R17).
+
+import type { Hooks, Plugin, PluginModule, ToolDefinition } from '@opencode-ai/plugin';
+import { z } from 'zod';
+import { Adapter, WrongField } from './adapter.js';
+import type { ChildModel, Session } from './adapter.js';
+import { memoryField, tools } from './field.js';
+
+/** The tool that starts a child. */
+const TASK = 'task';
+
+const server: Plugin = async ({ client, directory, worktree }) => {
+  const root = worktree && worktree !== '/' ? worktree : directory;
+  const adapter = new Adapter('opencode', root, (level, message) => {
+    // Nobody waits for the log, and a log that fails must not stop a task.
+    void client.app.log({ body: { service: 'memory-prefetch', level, message } }).catch(() => {});
+  });
+
+  /** What is known of sessions: from events, from their messages, else from OpenCode. */
+  const agents = new Map<string, string>();
+  const parents = new Map<string, string | undefined>();
+
+  async function session(id: string, agent = agents.get(id)): Promise<Session> {
+    if (!parents.has(id)) {
+      const { data } = await client.session.get({ path: { id } });
+      parents.set(id, data?.parentID);
+    }
+    const parent = parents.get(id);
+    return { id, agent: agent ?? (await lastAgent(id)), parent: parent === undefined ? undefined : adapter.key(parent) };
+  }
+
+  async function lastAgent(id: string): Promise<string> {
+    const { data } = await client.session.messages({ path: { id } });
+    const infos = (data ?? []).map(({ info }) => info);
+    const user = infos.reverse().find((info) => info.role === 'user');
+    return user?.role === 'user' ? user.agent : 'build';
+  }
+
+  /** R29: the model that an agent of this kind runs on, when this session starts it. */
+  async function childModel(kind: string, parent: { providerID: string; modelID: string } | undefined): Promise<ChildModel> {
+    const [all, configured] = await Promise.all([client.app.agents(), client.config.providers()]);
+    const model = all.data?.find(({ name }) => name === kind)?.model ?? parent;
+    const provider = configured.data?.providers.find(({ id }) => id === model?.providerID);
+    const found = model && provider?.models[model.modelID];
+    return { name: model?.modelID, context: found?.limit.context, output: found?.limit.output };
+  }
+
+  const models = new Map<string, { providerID: string; modelID: string }>();
+  const delegated = new Set<string>();
+
+  const hooks: Hooks = {
+    async event({ event }) {
+      if (event.type === 'session.created' || event.type === 'session.updated') {
+        const { id, parentID } = event.properties.info;
+        parents.set(id, parentID);
+      } else if (event.type === 'session.deleted') {
+        await adapter.ended(event.properties.info.id);
+      }
+    },
+
+    async 'tool.definition'({ toolID }, output) {
+      if (toolID !== TASK) return;
+      // Not in the package's types; what stands there is what the model sees.
+      const seen = output as { jsonSchema?: { properties?: Record<string, unknown> } };
+      seen.jsonSchema = { ...seen.jsonSchema, properties: { ...seen.jsonSchema?.properties, memory: memoryField } };
+    },
+
+    async 'chat.message'(input, { message, parts }) {
+      agents.set(input.sessionID, message.agent);
+      models.set(input.sessionID, message.model);
+      const child = await session(input.sessionID, message.agent);
+      const task = parts.flatMap((part) => (part.type === 'text' && !part.synthetic ? [part.text] : [])).join('\n');
+      await adapter.claim(child, message.id, task, message.agent);
+    },
+
+    async 'tool.execute.before'({ tool, sessionID, callID }, { args }) {
+      if (tool !== TASK) return;
+      const { prompt, subagent_type: kind, memory } = args as Record<string, unknown>;
+      await adapter.register(await session(sessionID), {
+        task: String(prompt),
+        memory,
+        callId: callID,
+        agentType: String(kind),
+        model: await childModel(String(kind), models.get(sessionID)),
+      });
+      delegated.add(callID);
+    },
+
+    async 'tool.execute.after'({ tool, callID }, output) {
+      if (tool !== TASK || !delegated.delete(callID)) return;
+      const said = adapter.gist(callID, (output.metadata as { sessionId?: string } | undefined)?.sessionId);
+      if (said) output.output = `${output.output}\n\n${said}`;
+    },
+
+    async 'experimental.chat.messages.transform'(_, { messages }) {
+      const first = messages[0];
+      if (!first) return;
+      const texts = await adapter.texts(await session(first.info.sessionID));
+      for (const { text, occasion } of texts) {
+        const there = messages.some(({ parts }) => parts.some((part) => part.type === 'text' && part.text.includes(text)));
+        if (there) continue;
+        const users = messages.filter(({ info }) => info.role === 'user');
+        const place = users.find(({ info }) => info.id === occasion) ?? users[0] ?? first;
+        const { id: messageID, sessionID } = place.info;
+        place.parts = [
+          { id: `prt_memory_prefetch_${messageID}`, sessionID, messageID, type: 'text', text, synthetic: true },
+          ...place.parts,
+        ];
+      }
+    },
+
+    tool: {
+      memory_recall: define('memory_recall', ({ query, agent, limit }, id) =>
+        session(id).then((known) => adapter.recall(known, query, agent, limit)),
+      ),
+      memory_get: define('memory_get', ({ ids }, id) => session(id).then((known) => adapter.get(known, ids))),
+      memory_page: define('memory_page', ({ snapshot_ref, page }, id) =>
+        session(id).then((known) => adapter.page(known, snapshot_ref, page)),
+      ),
+    },
+  };
+  return Object.fromEntries(
+    Object.entries(hooks).map(([name, hook]) => [name, typeof hook === 'function' ? guarded(name, hook) : hook]),
+  );
+
+  /** A hook that fails must not stop a task; only a field that the model has to write anew is its business. */
+  function guarded(name: string, hook: (...args: never[]) => Promise<unknown>) {
+    return async (...args: never[]) => {
+      try {
+        return await hook(...args);
+      } catch (error) {
+        if (error instanceof WrongField) throw error;
+        void client.app
+          .log({ body: { service: 'memory-prefetch', level: 'error', message: `${name}: ${String(error)}` } })
+          .catch(() => {});
+        return undefined;
+      }
+    };
+  }
+};
+
+const shapes = {
+  memory_recall: {
+    query: z.string().describe(tools.memory_recall.parameters.query.description),
+    agent: z.string().optional().describe(tools.memory_recall.parameters.agent.description),
+    limit: z.number().int().min(1).max(100).optional().describe(tools.memory_recall.parameters.limit.description),
+  },
+  memory_get: { ids: z.array(z.string()).describe(tools.memory_get.parameters.ids.description) },
+  memory_page: {
+    snapshot_ref: z.string().describe(tools.memory_page.parameters.snapshot_ref.description),
+    page: z.number().int().min(1).describe(tools.memory_page.parameters.page.description),
+  },
+};
+
+/** A tool whose session is OpenCode's word and not the model's. */
+function define<Name extends keyof typeof shapes>(
+  name: Name,
+  run: (args: z.infer<z.ZodObject<(typeof shapes)[Name]>>, session: string) => Promise<string>,
+): ToolDefinition {
+  return {
+    description: tools[name].description,
+    args: shapes[name],
+    execute: (args, context) => run(args as never, context.sessionID),
+  };
+}
+
+export default { id: 'memory-prefetch', server } satisfies PluginModule;

@@ -1,0 +1,179 @@
+// What the adapters of harnesses need of the host, one call for each thing that happens in a harness: a delegation is
+// registered, a child claims what is for it, a request is about to be made, a model uses a tool. Synchronous: it runs in a
+// worker (src/worker.ts).
+
+import type { Answer, Block, Capacity, DelegationOutcome, Found, Hints, MemoryField, SessionKey, View } from './contract.js';
+import type { Prefetch } from './host.js';
+import type { SqliteStore } from './sqlite/store.js';
+
+/** What a harness knows of a session that acts. Never what a model wrote. */
+export interface Caller {
+  key: SessionKey;
+  /** The agent's name. */
+  agent: string;
+  /** Its project; undefined where it could not be named, and then it sees no memory (R7). */
+  project: string | undefined;
+  /** The session that delegated to it. */
+  parent: SessionKey | undefined;
+  /** `false`: the project's own files say that memory is off (R13). They may only restrict. */
+  memoryOn: boolean;
+}
+
+/** A delegation, as the parent's task tool was called. */
+export interface Delegating {
+  task: string;
+  /** The tool's `memory` argument as the model wrote it; undefined: none. */
+  memory: unknown;
+  /** The child's budget (R29). */
+  capacity: Capacity;
+  agentType: string | undefined;
+  /** The harness's id of the tool call, so that a retry is not a twin (R26). */
+  callId: string | undefined;
+  ttlSeconds: number | undefined;
+}
+
+/** A text that stands in a child's requests, and the turn that it came with; undefined after a restart. */
+export interface Text {
+  text: string;
+  occasion: string | undefined;
+}
+
+/** The operations, over one store. */
+export class Service {
+  /** Occasions whose content is live, by child: resolved anew at each request. */
+  readonly #live = new Map<string, string[]>();
+  /** By child and text of a block, the occasion on which it was given. */
+  readonly #occasions = new Map<string, Map<string, string>>();
+
+  constructor(
+    readonly prefetch: Prefetch<SqliteStore>,
+    /** How every block begins. */
+    readonly prefix: string = prefetch.describe().blockPrefix,
+  ) {}
+
+  /** R14: register a delegation, whether or not it names memories. Throws `PolicyError` `malformed` for a wrong field. */
+  register(parent: Caller, delegating: Delegating): DelegationOutcome {
+    const memory = this.#field(delegating.memory);
+    this.#know(parent);
+    return this.prefetch.delegate(parent.key, {
+      task: delegating.task,
+      memory,
+      capacity: memory ? delegating.capacity : undefined,
+      priorities: [],
+      agentType: delegating.agentType,
+      ttlSeconds: delegating.ttlSeconds,
+      children: 1,
+      strict: false,
+      carry: 'snapshot-ref',
+      callId: delegating.callId,
+      attributes: [],
+    });
+  }
+
+  /** The child's turn begins: give it what its parent handed over (R22). The same occasion gives the same answer (R25). */
+  claim(child: Caller, occasion: string, hints: Hints): Answer {
+    this.#know(child);
+    const answer = this.prefetch.deliver(child.key, occasion, { tag: 'parent-session', val: hints });
+    const id = name(child.key);
+    if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
+    if (answer.block) this.#remember(id, answer.block, occasion);
+    return answer;
+  }
+
+  /** What stands in each request of this child, in the order in which it was given (R25, R27). */
+  replay(child: Caller): Text[] {
+    const id = name(child.key);
+    const live = this.#live.get(id) ?? this.#findLive(child.key, id);
+    const blocks = this.prefetch.replay(child.key);
+    for (const occasion of live) {
+      const answer = this.prefetch.deliver(child.key, occasion, { tag: 'parent-session', val: LIVE });
+      if (answer.block) {
+        this.#remember(id, answer.block, occasion);
+        blocks.push(answer.block);
+      }
+    }
+    return blocks.map(({ text }) => ({ text, occasion: this.#occasions.get(id)?.get(text) }));
+  }
+
+  /** R40 */
+  recall(caller: Caller, query: string, agent: string | undefined, limit: number): View[] {
+    this.#know(caller);
+    return this.prefetch.recall(caller.key, agent, query, limit);
+  }
+
+  get(caller: Caller, ids: string[]): Found {
+    this.#know(caller);
+    return this.prefetch.get(caller.key, ids);
+  }
+
+  /** R32 */
+  page(caller: Caller, ref: string, number: number): Block {
+    return this.prefetch.page(caller.key, ref, number);
+  }
+
+  /** The harness will not run this session again (R18). */
+  ended(key: SessionKey): void {
+    this.#live.delete(name(key));
+    this.#occasions.delete(name(key));
+    this.prefetch.sessionEnded(key);
+  }
+
+  /** One small batch of a sweep; answers whether there is more (R19). */
+  sweep(): boolean {
+    return this.prefetch.sweep(100).more;
+  }
+
+  close(): void {
+    this.prefetch.close();
+  }
+
+  /** R38: the field as the policy reads it. */
+  #field(memory: unknown): MemoryField | undefined {
+    if (memory === undefined || memory === null) return undefined;
+    return this.prefetch.decode(JSON.stringify({ memory })).memory;
+  }
+
+  /** Tell the directory who acts. What the user has set for a project stays. */
+  #know({ key, agent, project, parent, memoryOn }: Caller): void {
+    this.prefetch.store.ensureDirectory({ agent, project, session: key, parent, memoryOn });
+  }
+
+  /** After a restart: which of the child's occasions are live. Only those deliveries have neither bytes nor a notice. */
+  #findLive(child: SessionKey, id: string): string[] {
+    const store = this.prefetch.store;
+    store.beginUnit('read');
+    let without;
+    try {
+      const rows = store.deliveries(child).map((row) => row.delivery);
+      without = rows.filter((row) => row.handOver !== undefined && !row.snapshotRef && row.notice === undefined);
+      store.commit();
+    } catch (error) {
+      store.rollBack();
+      throw error;
+    }
+    this.#live.set(id, []);
+    for (const { occasion } of without) {
+      const answer = this.prefetch.deliver(child, occasion, { tag: 'parent-session', val: LIVE });
+      if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
+    }
+    return this.#live.get(id) ?? [];
+  }
+
+  #addLive(id: string, occasion: string): void {
+    const known = this.#live.get(id) ?? [];
+    if (!known.includes(occasion)) this.#live.set(id, [...known, occasion]);
+  }
+
+  #remember(id: string, block: Block, occasion: string): void {
+    const known = this.#occasions.get(id) ?? new Map<string, string>();
+    if (!known.has(block.text)) known.set(block.text, occasion);
+    this.#occasions.set(id, known);
+  }
+}
+
+/** The answer of an occasion is repeated whatever is asked, so nothing is said here. */
+const LIVE: Hints = { task: undefined, agentType: undefined, registersAll: false };
+
+function name(key: SessionKey): string {
+  return JSON.stringify([key.harness, key.id]);
+}
