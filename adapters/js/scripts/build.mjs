@@ -1,4 +1,5 @@
-// Makes generated/: the component as JavaScript and core modules, what it is, and the SQL statements as one module. Takes
+// Makes generated/: the component as JavaScript and core modules, what it is, the SQL statements as one module, and the
+// tables of the tokenizers (ranks.mjs). Takes
 // the component of MEMORY_PREFETCH_COMPONENT_WASM, or has cargo build it.
 import { createHash } from 'node:crypto';
 import { execFileSync } from 'node:child_process';
@@ -48,6 +49,8 @@ const migrations = readdirSync(join(statements, 'migrations'))
 write('sql.js', `export const statements = ${JSON.stringify(sql)};\nexport const migrations = ${JSON.stringify(migrations)};\n`);
 const known = Object.keys(sql).map((name) => `  ${name}: string;\n`).join('');
 write('sql.d.ts', `export declare const statements: {\n${known}};\nexport declare const migrations: string[];\n`);
+
+await import('./ranks.mjs');
 
 function write(name, content) {
   const path = join(out, name);
