@@ -1,5 +1,5 @@
-//! Whether every dependency may be shipped with a program under MIT or Apache-2.0. Asked of `cargo metadata`, so that
-//! the check needs no tool that takes minutes to install.
+//! Whether every dependency may be shipped with a program under MIT or Apache-2.0. Asked of `cargo metadata` and of npm's
+//! lock file, so that the check needs no tool that takes minutes to install.
 
 use std::process::{Command, Stdio};
 
@@ -8,8 +8,17 @@ use serde_json::Value;
 use xtask::{component, toolchain};
 
 /// Permissive licences, each one asked for by some dependency.
-const ACCEPTED: &[&str] =
-    &["MIT", "MIT-0", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "BSL-1.0", "Unicode-3.0", "Zlib"];
+const ACCEPTED: &[&str] = &[
+    "MIT",
+    "MIT-0",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+];
 
 /// Licences that bind whoever changes the dependency's own files, and nobody else; each allowed by name.
 const EXCEPTIONS: &[(&str, &str)] = &[
@@ -17,8 +26,33 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("option-ext", "MPL-2.0"),
 ];
 
-/// Checks the dependencies on every platform, and returns their number.
+/// What npm installs for the users of the JavaScript package, and for those who build it.
+const NPM_LOCK: &str = "adapters/js/package-lock.json";
+
+/// Checks the dependencies on every platform, and returns their number. Of npm's, those that users get.
 pub fn check() -> Result<usize> {
+    let packages = [of_cargo()?, of_npm()?].concat();
+    let refused: Vec<_> = packages
+        .iter()
+        .filter(|(name, _, licence)| {
+            !accepted(licence).unwrap_or(false) && !EXCEPTIONS.contains(&(name.as_str(), licence.as_str()))
+        })
+        .map(|(name, version, licence)| format!("{name} {version} ({licence:?})"))
+        .collect();
+    if !refused.is_empty() {
+        bail!(
+            "no licence that we accept: {}. If it is a permissive one, add it to {}; else do without the dependency",
+            refused.join(", "),
+            file!()
+        );
+    }
+    Ok(packages.len())
+}
+
+/// Name, version, licence.
+type Package = (String, String, String);
+
+fn of_cargo() -> Result<Vec<Package>> {
     let output = Command::new(toolchain::cargo())
         .args(["metadata", "--format-version", "1"])
         .current_dir(component::workspace())
@@ -29,22 +63,21 @@ pub fn check() -> Result<usize> {
     let metadata: Value = serde_json::from_slice(&output.stdout).context("`cargo metadata` wrote no JSON")?;
     let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;
 
-    let mut refused = Vec::new();
-    for package in packages {
-        let text = |key: &str| package[key].as_str().unwrap_or("");
-        let (name, licence) = (text("name"), text("license"));
-        if !accepted(licence).unwrap_or(false) && !EXCEPTIONS.contains(&(name, licence)) {
-            refused.push(format!("{name} {} ({licence:?})", text("version")));
-        }
-    }
-    if !refused.is_empty() {
-        bail!(
-            "no licence that we accept: {}. If it is a permissive one, add it to {}; else do without the dependency",
-            refused.join(", "),
-            file!()
-        );
-    }
-    Ok(packages.len())
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap_or("").to_owned();
+    Ok(packages
+        .iter()
+        .map(|package| (text(package, "name"), text(package, "version"), text(package, "license")))
+        .collect())
+}
+
+fn of_npm() -> Result<Vec<Package>> {
+    let text = std::fs::read_to_string(component::workspace().join(NPM_LOCK)).context(NPM_LOCK)?;
+    let lock: Value = serde_json::from_str(&text).context(NPM_LOCK)?;
+    let packages = lock["packages"].as_object().with_context(|| format!("{NPM_LOCK} lists no packages"))?;
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap_or("").to_owned();
+    // The first is our own.
+    let shipped = packages.iter().filter(|(path, package)| !path.is_empty() && package["dev"] != true);
+    Ok(shipped.map(|(path, package)| (path.clone(), text(package, "version"), text(package, "license"))).collect())
 }
 
 /// Can this SPDX expression be met with accepted licences? `None` if it is no expression. `/` is an old form of `OR`.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use xtask::component;
 use xtask::toolchain::{self, Route, Toolchain};
 
+mod adapters;
 mod licences;
 
 const HELP: &str = "\
@@ -24,8 +25,11 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
   demo       setup, builds the component and the host, then runs the whole story on a throw-away store
                  cargo xtask demo
   test       setup, then all that CI checks but lint: the tests of all packages, the component's size and imports, the
-             host's example, the conformance scenarios
+             host's example, the conformance scenarios; where npm is there, the JavaScript host and delegations in the
+             real harnesses too
                  cargo xtask test
+  adapters   of these, only what needs npm
+                 cargo xtask adapters
   lint       format, clippy with warnings denied, licences of all dependencies
                  cargo xtask lint
   component  builds the component by itself and prints where it is, its size, imports and exports
@@ -92,6 +96,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
         "setup" => setup(route).map(drop)?,
         "demo" => demo(route)?,
         "test" => test(route)?,
+        "adapters" => adapters(route)?,
         "lint" => lint(route)?,
         "component" => check_component(&build_component(&setup(route)?)?)?,
         "licences" => licences()?,
@@ -129,7 +134,24 @@ fn test(route: Option<Route>) -> Result<()> {
     let program = build_host(&component, &["--workspace", "--examples"])?;
     let example = program.with_file_name("examples").join("embed");
     step("example", || run_command(&mut Command::new(&example)))?;
-    step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))
+    step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))?;
+    test_adapters(&component, &program)
+}
+
+fn adapters(route: Option<Route>) -> Result<()> {
+    let component = build_component(&setup(route)?)?;
+    let program = build_host(&component, &["--workspace"])?;
+    test_adapters(&component, &program)
+}
+
+fn test_adapters(component: &Component, program: &Path) -> Result<()> {
+    match adapters::jobs(&component.path, program)? {
+        Ok(jobs) => jobs.into_iter().try_for_each(|mut job| step(job.what, || run_in_place(&mut job.command))),
+        Err(why) => {
+            eprintln!("==> SKIPPED: the JavaScript host and delegations in the real harnesses, since {why}");
+            Ok(())
+        }
+    }
 }
 
 fn lint(route: Option<Route>) -> Result<()> {
@@ -216,13 +238,17 @@ fn cargo(component: &Component, arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs it in the workspace's directory.
 fn run_command(command: &mut Command) -> Result<()> {
+    run_in_place(command.current_dir(component::workspace()))
+}
+
+fn run_in_place(command: &mut Command) -> Result<()> {
     let words = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let program = Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();
     let line = format!("{program} {words}");
     eprintln!("    {line}");
-    let status =
-        command.current_dir(component::workspace()).status().with_context(|| format!("`{line}` could not start"))?;
+    let status = command.status().with_context(|| format!("`{line}` could not start"))?;
     // A code outside one byte, or a signal, has no other number to be passed on.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     if status.success() { Ok(()) } else { Err(Failed { line, code }.into()) }
