@@ -1,0 +1,67 @@
+// Which files this process has open. POSIX drops a process's locks on a file when any handle on it is closed, SQLite's too;
+// so before a file's first bytes are read without SQLite, it must be known that nobody here has it open.
+
+import { readdirSync, statSync } from 'node:fs';
+import { StoreFailure } from '../store.js';
+import type { DriverName } from './driver.js';
+
+/** An open file: the driver that has it, and how many connections. */
+interface Held {
+  driver: DriverName;
+  count: number;
+}
+
+/** Shared by all copies of this package. Worker threads each have one of their own. */
+const KEY = Symbol.for('memory-prefetch.sqlite.open-files');
+
+function held(): Map<string, Held> {
+  const shared = globalThis as { [KEY]?: Map<string, Held> };
+  return (shared[KEY] ??= new Map());
+}
+
+/**
+ * What a file is, by whichever name. undefined: it is not there.
+ */
+function identity(path: string): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found && `${found.dev}:${found.ino}`;
+}
+
+/**
+ * Whether this process has this file open: by a connection of ours, or by anybody, other threads too, where the system
+ * says so.
+ */
+export function isOpenHere(path: string): boolean {
+  const file = identity(path);
+  if (file === undefined) return false;
+  if (held().has(file)) return true;
+  let handles: string[];
+  try {
+    handles = readdirSync('/dev/fd');
+  } catch {
+    return false;
+  }
+  return handles.some((handle) => {
+    try {
+      return identity(`/dev/fd/${handle}`) === file;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Note that a connection is open, until the answer is called. Two copies of SQLite would drop each other's locks. */
+export function hold(path: string, driver: DriverName): () => void {
+  const file = identity(path) ?? path;
+  const files = held();
+  const found = files.get(file) ?? { driver, count: 0 };
+  if (found.driver !== driver) {
+    throw new StoreFailure('other', `${path} is open in this process already, with the SQLite driver ${found.driver}`);
+  }
+  files.set(file, found);
+  found.count += 1;
+  return () => {
+    found.count -= 1;
+    if (found.count === 0) files.delete(file);
+  };
+}
