@@ -31,9 +31,11 @@ export interface SqliteOptions {
 /** What a session is, as a harness says it. */
 export interface DirectoryEntry {
   agent: string;
-  project: string;
+  /** undefined: none that could be named. */
+  project: string | undefined;
   session: SessionKey;
   parent?: SessionKey | undefined;
+  /** `false` switches the session's memory off; `true` leaves a session as the user has set it. */
   memoryOn: boolean;
 }
 
@@ -199,10 +201,11 @@ export class SqliteStore extends Storage implements Operator {
       // Another process may have been faster.
       if (this.#isThere(entry)) return;
       this.change('operator_add_agent', { agent });
-      if (this.projects([project])[0] === undefined) {
+      if (project !== undefined && this.projects([project])[0] === undefined) {
         this.#putProject({ id: project, workspace: undefined, memoryOn: true, trusted: true, attributes: [] });
       }
-      this.#putSession({ key, agent, project, parent, memoryOn });
+      const wasOn = this.sessions([key])[0]?.memoryOn ?? true;
+      this.#putSession({ key, agent, project, parent, memoryOn: memoryOn && wasOn });
     });
   }
 
@@ -265,14 +268,14 @@ export class SqliteStore extends Storage implements Operator {
   /** Whether nothing of this is missing or different. */
   #isThere({ agent, project, session: key, parent, memoryOn }: DirectoryEntry): boolean {
     const agents = this.read('operator_agents', {}, (row) => rows.text(row, 0));
-    if (!agents.includes(agent) || this.projects([project])[0] === undefined) return false;
+    if (!agents.includes(agent) || (project !== undefined && this.projects([project])[0] === undefined)) return false;
     const [found, parentFound] = this.sessions(parent === undefined ? [key] : [key, parent]);
     if (found === undefined) return false;
     if (!isSame(found.key, key)) return true;
     return (
       found.agent === agent &&
       found.project?.id === project &&
-      found.memoryOn === memoryOn &&
+      (memoryOn || !found.memoryOn) &&
       isSame(found.parent, parentFound?.key ?? parent)
     );
   }
