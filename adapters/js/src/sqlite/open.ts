@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { migrations } from '../../generated/sql.js';
 import { type Access, StoreFailure } from '../store.js';
 import { type Connection, type DriverName, type Value, connect } from './driver.js';
-import { hold, isOpenHere } from './open_files.js';
+import { hold, holderOf } from './open_files.js';
 import { integer, truth } from './rows.js';
 import { sql } from './statements.js';
 
@@ -46,19 +46,19 @@ export function open(path: string, options: OpenOptions): Opened {
   // An absolute path is never taken for `:memory:` or a URI.
   const file = resolve(path);
   create(file, options.create);
-  const isShared = isOpenHere(file);
-  if (!isShared) {
-    recognise(file);
-    // Closing the last connection moves the log into the file, which must not be done to one that is refused below. A
-    // connection that only reads does not do it.
-    if (sizeOf(logOf(file)) > 0) patiently(end, () => look(file, options));
+  const holder = holderOf(file);
+  if (sizeOf(file) === 0) refuseEmptyWithLog(file);
+  else if (holder === undefined) recognise(file);
+  // Closing the last connection moves the log into the file, which must not be done to one that is refused below. A
+  // connection that only reads does not do it. One of ours that is open has been through this.
+  if (holder === 'somebody' || (holder === undefined && sizeOf(logOf(file)) > 0)) {
+    patiently(end, () => look(file, options));
   }
   const opened = openConnection(file, options.driver);
   const { connection } = opened;
   try {
     setBusyTimeout(connection, options.busyTimeoutMs);
     connection.exec('PRAGMA trusted_schema=OFF');
-    if (isShared) patiently(end, () => recogniseShared(connection, file));
     patiently(end, () => claim(connection, file));
     const schema = patiently(end, () => findSchema(connection));
     if (schema !== undefined) allow(schema, 'read');
@@ -78,9 +78,12 @@ export function openConnection(file: string, driver: DriverName): Opened {
   const release = hold(file, driver);
   try {
     const connection = connect(driver, file);
+    let isOpen = true;
     return {
       connection,
       close() {
+        if (!isOpen) return;
+        isOpen = false;
         try {
           connection.close();
         } finally {
@@ -123,8 +126,7 @@ function schemaOf(rows: Value[][]): Schema {
 
 function allow(found: Schema, access: Access): void {
   const reads = access === 'read';
-  const oldest =
-    reads || found.oldestReader > found.oldestWriter ? found.oldestReader : found.oldestWriter;
+  const oldest = reads || found.oldestReader > found.oldestWriter ? found.oldestReader : found.oldestWriter;
   if (KNOWN >= oldest) return;
   throw new StoreFailure(
     'other',
@@ -170,12 +172,8 @@ function damaged(path: string, why: string): StoreFailure {
   return new StoreFailure('damaged', `${path} ${why}; it was left as it is`);
 }
 
-/** Whether the file is empty or ours, by its header alone: no lock, no recovery of a log, no change. */
+/** Whether the file is ours, by its header alone: no lock, no recovery of a log, no change. */
 function recognise(path: string): void {
-  if (sizeOf(path) === 0) {
-    refuseEmptyWithLog(path);
-    return;
-  }
   const header = headerOf(path);
   const size = sizeOf(path);
   if (header.length < HEADER || size < HEADER) throw damaged(path, 'is too short to be a store');
@@ -192,15 +190,6 @@ function recognise(path: string): void {
  */
 function refuseEmptyWithLog(path: string): void {
   if (sizeOf(logOf(path)) > 0 && sizeOf(path) === 0) throw damaged(path, 'is empty, and its log is not');
-}
-
-/** The same for a file that is open in this process, which may not be opened without SQLite. */
-function recogniseShared(connection: Connection, path: string): void {
-  if (sizeOf(path) === 0) {
-    refuseEmptyWithLog(path);
-    return;
-  }
-  if (applicationOf(connection) !== APPLICATION_ID) throw damaged(path, 'belongs to another application');
 }
 
 /** How long SQLite's header is. */
@@ -225,11 +214,17 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Whether this program may read what is in the file and its log, without moving the one into the other. */
+/**
+ * Whether the file is ours, if it is not empty, and this program may read what is in it and in its log, without moving the
+ * one into the other.
+ */
 function look(path: string, options: OpenOptions): void {
   const connection = connect(options.driver, path, true);
   try {
     setBusyTimeout(connection, options.busyTimeoutMs);
+    if (sizeOf(path) > 0 && applicationOf(connection) !== APPLICATION_ID) {
+      throw damaged(path, 'belongs to another application');
+    }
     const schema = findSchema(connection);
     if (schema !== undefined) allow(schema, 'read');
   } finally {

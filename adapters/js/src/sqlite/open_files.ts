@@ -19,35 +19,33 @@ function held(): Map<string, Held> {
   return (shared[KEY] ??= new Map());
 }
 
-/**
- * What a file is, by whichever name. undefined: it is not there.
- */
+/** What a file is, by whichever name. undefined: it is not there. */
 function identity(path: string): string | undefined {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found && `${found.dev}:${found.ino}`;
 }
 
 /**
- * Whether this process has this file open: by a connection of ours, or by anybody, other threads too, where the system
- * says so.
+ * Who in this process has this file open: a connection of ours, or anybody, other threads too, where the system says so.
  */
-export function isOpenHere(path: string): boolean {
+export function holderOf(path: string): 'us' | 'somebody' | undefined {
   const file = identity(path);
-  if (file === undefined) return false;
-  if (held().has(file)) return true;
+  if (file === undefined) return undefined;
+  if (held().has(file)) return 'us';
   let handles: string[];
   try {
     handles = readdirSync('/dev/fd');
   } catch {
-    return false;
+    return undefined;
   }
-  return handles.some((handle) => {
+  const isIt = (handle: string) => {
     try {
       return identity(`/dev/fd/${handle}`) === file;
     } catch {
       return false;
     }
-  });
+  };
+  return handles.some(isIt) ? 'somebody' : undefined;
 }
 
 /** Note that a connection is open, until the answer is called. Two copies of SQLite would drop each other's locks. */

@@ -82,6 +82,7 @@ export class Units {
   close(): void {
     if (this.#unit !== undefined) this.rollBack();
     if (this.#scrub === 'due') this.#cutOff();
+    this.#scrub = 'clean';
     this.opened.close();
   }
 
@@ -193,13 +194,13 @@ export class Units {
     }
     const isDue = this.#scrub === 'due';
     try {
-      // So that whoever writes next does it, if this process ends before. If that cannot be written down, this one still
-      // knows.
-      if (isDue !== this.#isScrubNoted && connection.run('UPDATE store SET scrub = :scrub', { scrub: isDue }) > 0) {
+      // So that whoever writes next does it, if this process ends before.
+      if (isDue !== this.#isScrubNoted) {
+        connection.run('UPDATE store SET scrub = :scrub', { scrub: isDue });
         this.#isScrubNoted = isDue;
       }
     } catch {
-      // As above.
+      // It cannot be written down; this process still knows.
     }
     setBusyTimeout(connection, this.busyTimeoutMs);
   }
