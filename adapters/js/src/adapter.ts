@@ -3,7 +3,7 @@
 // nothing here throws but for a `memory` field that the parent's model must write anew.
 
 import { createHash } from 'node:crypto';
-import type { Answer, Capacity, SessionKey, View } from './contract.js';
+import type { Answer, Capacity, Claim, SessionKey, View } from './contract.js';
 import { HostFailure, client } from './client.js';
 import type { Client } from './client.js';
 import { projectMemory, readSettings } from './config.js';
@@ -42,6 +42,15 @@ export interface Delegation {
   model: ChildModel;
 }
 
+/** What a child knows of the delegation that it comes from. */
+export interface ChildTask {
+  /** Its task text, or the prompt that contains it. */
+  task: string;
+  agentType: string | undefined;
+  /** The snapshot, where the harness can tell which call the child comes from. */
+  ref?: string | undefined;
+}
+
 /** The parent's model wrote something that only it can put right. The harness hands the message to the model. */
 export class WrongField extends Error {
   constructor(message: string) {
@@ -58,11 +67,16 @@ const SMALL_BUDGET = 16_000;
 /** The part of a child's window that memories may take where the user has not set `budgetTokens`. */
 const SHARE = 4;
 
+/** For how long the request that follows a claim need not ask again, in milliseconds. */
+const FRESH_MS = 2_000;
+
 /** What is known of one child between its claim and its end. */
 interface Child {
   claimed: Answer | string | undefined;
   /** The notice where claiming failed, and the turn that it belongs to. */
   notice: Text | undefined;
+  /** What stood in its requests when it claimed, and when that was (`performance.now()`). */
+  fresh: { texts: Text[]; at: number } | undefined;
 }
 
 /** One harness's adapter in one directory. */
@@ -118,8 +132,11 @@ export class Adapter {
     };
   }
 
-  /** A parent starts a child (R14). Throws `WrongField` only. */
-  async register(parent: Session, delegation: Delegation): Promise<void> {
+  /**
+   * A parent starts a child (R14). Answers the snapshot's ref, for a harness that can tell which child comes of which call.
+   * Throws `WrongField` only.
+   */
+  async register(parent: Session, delegation: Delegation): Promise<string | undefined> {
     const { task, memory, callId, agentType, model } = delegation;
     const named = memory !== undefined && memory !== null;
     let fate: Fate['registered'];
@@ -142,12 +159,14 @@ export class Adapter {
     const id = callId ?? `${parent.id}/${task}`;
     this.#delegations.set(id, { parent: parent.id, task, named, fate });
     forgetOldest(this.#delegations);
+    const field = typeof fate === 'string' || fate.tag !== 'handed-over' ? undefined : fate.val.memory;
+    return field?.tag === 'snapshot-ref' ? field.val : undefined;
   }
 
   /** A child's turn begins. Claims what is for it; `occasion` is the harness's id of the turn (R25). */
-  async claim(child: Session, occasion: string, task: string, agentType: string | undefined): Promise<void> {
+  async claim(child: Session, occasion: string, { task, agentType, ref }: ChildTask): Promise<void> {
     if (!child.parent) return;
-    const known: Child = { claimed: undefined, notice: undefined };
+    const known: Child = { claimed: undefined, notice: undefined, fresh: undefined };
     this.#children.set(child.id, known);
     forgetOldest(this.#children);
     const delegation = this.#find(child.parent.id, task);
@@ -156,11 +175,11 @@ export class Adapter {
     try {
       // What could not be registered must not make the child take its sibling's (R23).
       if (typeof delegation?.fate === 'string') throw new HostFailure('store', 'other', delegation.fate);
-      known.claimed = await this.#host().claim(caller, plain(occasion), {
-        task,
-        agentType: agentType && plain(agentType),
-        registersAll: true,
-      });
+      const hints = { task, agentType: agentType && plain(agentType), registersAll: true };
+      const claim: Claim = ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
+      const { answer, texts } = await this.#host().claim(caller, plain(occasion), claim);
+      known.claimed = answer;
+      known.fresh = { texts, at: performance.now() };
     } catch (error) {
       known.claimed = this.#failed('claiming for a child', error);
       // One that is known to have been given nothing has nothing to miss.
@@ -171,9 +190,12 @@ export class Adapter {
   /** What stands in each request of this session: for a child, what it was given. */
   async texts(session: Session): Promise<Text[]> {
     if (!session.parent) return [];
-    const notice = this.#children.get(session.id)?.notice;
+    const known = this.#children.get(session.id);
+    const { fresh, notice } = known ?? {};
     const caller = await this.#caller(session);
     if (!caller.memoryOn) return [];
+    if (known) known.fresh = undefined;
+    if (fresh && performance.now() - fresh.at < FRESH_MS) return fresh.texts;
     try {
       const given = await this.#host().replay(caller);
       return notice ? [...given, notice] : given;
@@ -186,8 +208,8 @@ export class Adapter {
   /** What the parent is told of this call, once its child has ended. */
   gist(callId: string, childId: string | undefined): string | undefined {
     const delegation = this.#delegations.get(callId);
-    if (!delegation?.named) return undefined;
     this.#delegations.delete(callId);
+    if (!delegation?.named) return undefined;
     return gist({ registered: delegation.fate, claimed: childId ? this.#children.get(childId)?.claimed : undefined });
   }
 

@@ -3,9 +3,9 @@
 // on a file belong to the process.
 
 import { Worker } from 'node:worker_threads';
-import type { Answer, Block, DelegationOutcome, Found, Hints, SessionKey, View } from './contract.js';
+import type { Block, Claim, DelegationOutcome, Found, SessionKey, View } from './contract.js';
 import type { Settings } from './config.js';
-import type { Caller, Delegating, Text } from './service.js';
+import type { Caller, Claimed, Delegating, Text } from './service.js';
 import type { Method, Question, Reply } from './worker.js';
 
 /** Why there is no answer. `tag`: the contract's error, or the store's; `timeout`: the worker did not answer and was ended. */
@@ -44,8 +44,8 @@ export class Client {
     return this.#ask('register', [parent, delegating]);
   }
 
-  claim(child: Caller, occasion: string, hints: Hints): Promise<Answer> {
-    return this.#ask('claim', [child, occasion, hints]);
+  claim(child: Caller, occasion: string, claim: Claim): Promise<Claimed> {
+    return this.#ask('claim', [child, occasion, claim]);
   }
 
   replay(child: Caller): Promise<Text[]> {

@@ -90,14 +90,15 @@ export interface Erased {
   memories: string[];
 }
 
-/** How many callers have an instance of their own at a time; each takes some 1.5 MB. */
-const INSTANCES = 16;
+/** How many callers have an instance of their own at a time; each takes some 1.5 MB, and Bun slows down with their number. */
+const INSTANCES = 8;
 
 /** The exported functions over one store. Not re-entrant. */
 export class Prefetch<S extends Store = Store> {
   readonly #state: State;
   /** By caller, least recently used first. An instance serves one caller, since it could keep what that one had. */
   readonly #instances = new Map<string, Exports>();
+  #spare: Exports | undefined;
 
   constructor(
     readonly store: S,
@@ -188,8 +189,9 @@ export class Prefetch<S extends Store = Store> {
     return this.#call('wire.encode', undefined, delegation, (to) => to.wire.encode(delegation));
   }
 
-  decode(json: string): Delegation {
-    return this.#call('wire.decode', undefined, json, (to) => to.wire.decode(json));
+  /** `from`: the session that wrote it; undefined: not known, and then the instance serves this call alone. */
+  decode(json: string, from?: SessionKey): Delegation {
+    return this.#call('wire.decode', from, json, (to) => to.wire.decode(json));
   }
 
   parseMarkers(text: string): Marked {
@@ -209,6 +211,7 @@ export class Prefetch<S extends Store = Store> {
 
   close(): void {
     this.#instances.clear();
+    this.#spare = undefined;
     this.#state.memories?.close?.();
     this.store.close();
   }
@@ -233,8 +236,8 @@ export class Prefetch<S extends Store = Store> {
     }
 
     let result: { ok: T } | { error: unknown };
-    // `wire` does not say whose text it is given: its instance serves one call.
-    const caller = access ? JSON.stringify([session?.harness, session?.id]) : undefined;
+    // Without a session, `wire` does not say whose text it is given: its instance serves one call.
+    const caller = access || session ? JSON.stringify([session?.harness, session?.id]) : undefined;
     try {
       result = { ok: run(this.#instance(caller)) };
     } catch (error) {
@@ -287,10 +290,21 @@ export class Prefetch<S extends Store = Store> {
     return result.ok;
   }
 
+  /** Make an instance for the next caller, while nobody waits. It has served nobody. */
+  prepare(): void {
+    this.#spare ??= instantiate(makeImports(this.#state));
+  }
+
+  #new(): Exports {
+    const made = this.#spare ?? instantiate(makeImports(this.#state));
+    this.#spare = undefined;
+    return made;
+  }
+
   /** The instance of this caller; undefined: a new one that is not kept. */
   #instance(caller: string | undefined): Exports {
-    if (caller === undefined) return instantiate(makeImports(this.#state));
-    const found = this.#instances.get(caller) ?? instantiate(makeImports(this.#state));
+    if (caller === undefined) return this.#new();
+    const found = this.#instances.get(caller) ?? this.#new();
     this.#instances.delete(caller);
     this.#instances.set(caller, found);
     const oldest = this.#instances.keys().next();

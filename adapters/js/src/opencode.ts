@@ -38,12 +38,23 @@ const server: Plugin = async ({ client, directory, worktree }) => {
     return user?.role === 'user' ? user.agent : 'build';
   }
 
+  /** What OpenCode is configured with, which it reads once. Asked for early, since the answer takes a while. */
+  let configured: ReturnType<typeof askConfiguration> | undefined;
+  async function askConfiguration() {
+    try {
+      const [agents, providers] = await Promise.all([client.app.agents(), client.config.providers()]);
+      return { agents: agents.data ?? [], providers: providers.data?.providers ?? [] };
+    } catch {
+      configured = undefined;
+      return { agents: [], providers: [] };
+    }
+  }
+
   /** R29: the model that an agent of this kind runs on, when this session starts it. */
-  async function childModel(kind: string, parent: { providerID: string; modelID: string } | undefined): Promise<ChildModel> {
-    const [all, configured] = await Promise.all([client.app.agents(), client.config.providers()]);
-    const model = all.data?.find(({ name }) => name === kind)?.model ?? parent;
-    const provider = configured.data?.providers.find(({ id }) => id === model?.providerID);
-    const found = model && provider?.models[model.modelID];
+  async function childModel(kind: string, parent: string): Promise<ChildModel> {
+    const { agents: kinds, providers } = await (configured ??= askConfiguration());
+    const model = kinds.find(({ name }) => name === kind)?.model ?? models.get(parent);
+    const found = model && providers.find(({ id }) => id === model.providerID)?.models[model.modelID];
     return { name: model?.modelID, context: found?.limit.context, output: found?.limit.output };
   }
 
@@ -70,9 +81,10 @@ const server: Plugin = async ({ client, directory, worktree }) => {
     async 'chat.message'(input, { message, parts }) {
       agents.set(input.sessionID, message.agent);
       models.set(input.sessionID, message.model);
+      configured ??= askConfiguration();
       const child = await session(input.sessionID, message.agent);
       const task = parts.flatMap((part) => (part.type === 'text' && !part.synthetic ? [part.text] : [])).join('\n');
-      await adapter.claim(child, message.id, task, message.agent);
+      await adapter.claim(child, message.id, { task, agentType: message.agent });
     },
 
     async 'tool.execute.before'({ tool, sessionID, callID }, { args }) {
@@ -83,7 +95,7 @@ const server: Plugin = async ({ client, directory, worktree }) => {
         memory,
         callId: callID,
         agentType: String(kind),
-        model: await childModel(String(kind), models.get(sessionID)),
+        model: await childModel(String(kind), sessionID),
       });
       delegated.add(callID);
     },

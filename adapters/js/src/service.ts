@@ -2,7 +2,7 @@
 // registered, a child claims what is for it, a request is about to be made, a model uses a tool. Synchronous: it runs in a
 // worker (src/worker.ts).
 
-import type { Answer, Block, Capacity, DelegationOutcome, Found, Hints, MemoryField, SessionKey, View } from './contract.js';
+import type { Answer, Block, Capacity, Claim, DelegationOutcome, Found, MemoryField, SessionKey, View } from './contract.js';
 import type { Prefetch } from './host.js';
 import type { SqliteStore } from './sqlite/store.js';
 
@@ -38,6 +38,12 @@ export interface Text {
   occasion: string | undefined;
 }
 
+/** What a child was answered, and what stands in its requests from then on. */
+export interface Claimed {
+  answer: Answer;
+  texts: Text[];
+}
+
 /** The operations, over one store. */
 export class Service {
   /** Occasions whose content is live, by child: resolved anew at each request. */
@@ -53,7 +59,7 @@ export class Service {
 
   /** R14: register a delegation, whether or not it names memories. Throws `PolicyError` `malformed` for a wrong field. */
   register(parent: Caller, delegating: Delegating): DelegationOutcome {
-    const memory = this.#field(delegating.memory);
+    const memory = this.#field(parent.key, delegating.memory);
     this.#know(parent);
     return this.prefetch.delegate(parent.key, {
       task: delegating.task,
@@ -71,13 +77,13 @@ export class Service {
   }
 
   /** The child's turn begins: give it what its parent handed over (R22). The same occasion gives the same answer (R25). */
-  claim(child: Caller, occasion: string, hints: Hints): Answer {
+  claim(child: Caller, occasion: string, claim: Claim): Claimed {
     this.#know(child);
-    const answer = this.prefetch.deliver(child.key, occasion, { tag: 'parent-session', val: hints });
+    const answer = this.prefetch.deliver(child.key, occasion, claim);
     const id = name(child.key);
     if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
     if (answer.block) this.#remember(id, answer.block, occasion);
-    return answer;
+    return { answer, texts: this.replay(child) };
   }
 
   /** What stands in each request of this child, in the order in which it was given (R25, R27). */
@@ -86,7 +92,7 @@ export class Service {
     const live = this.#live.get(id) ?? this.#findLive(child.key, id);
     const blocks = this.prefetch.replay(child.key);
     for (const occasion of live) {
-      const answer = this.prefetch.deliver(child.key, occasion, { tag: 'parent-session', val: LIVE });
+      const answer = this.prefetch.deliver(child.key, occasion, ANY);
       if (answer.block) {
         this.#remember(id, answer.block, occasion);
         blocks.push(answer.block);
@@ -128,9 +134,9 @@ export class Service {
   }
 
   /** R38: the field as the policy reads it. */
-  #field(memory: unknown): MemoryField | undefined {
+  #field(from: SessionKey, memory: unknown): MemoryField | undefined {
     if (memory === undefined || memory === null) return undefined;
-    return this.prefetch.decode(JSON.stringify({ memory })).memory;
+    return this.prefetch.decode(JSON.stringify({ memory }), from).memory;
   }
 
   /** Tell the directory who acts. What the user has set for a project stays. */
@@ -153,7 +159,7 @@ export class Service {
     }
     this.#live.set(id, []);
     for (const { occasion } of without) {
-      const answer = this.prefetch.deliver(child, occasion, { tag: 'parent-session', val: LIVE });
+      const answer = this.prefetch.deliver(child, occasion, ANY);
       if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
     }
     return this.#live.get(id) ?? [];
@@ -172,7 +178,7 @@ export class Service {
 }
 
 /** The answer of an occasion is repeated whatever is asked, so nothing is said here. */
-const LIVE: Hints = { task: undefined, agentType: undefined, registersAll: false };
+const ANY: Claim = { tag: 'parent-session', val: { task: undefined, agentType: undefined, registersAll: false } };
 
 function name(key: SessionKey): string {
   return JSON.stringify([key.harness, key.id]);

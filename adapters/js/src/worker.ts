@@ -8,6 +8,7 @@ import { openService } from './open.js';
 import { PolicyError } from './host.js';
 import type { Service } from './service.js';
 import { StoreFailure } from './store.js';
+import { warmUp } from './warm_up.js';
 
 /** What is asked: a method of `Service`. */
 export interface Question {
@@ -28,8 +29,10 @@ export interface Reply {
 const settings = workerData as Settings;
 let service: Promise<Service> | undefined;
 
-// Compiling takes the longest of what comes before the first answer: it is done before the first question.
+// What takes long is done before the first question. The store is opened at that: a harness that delegates nothing makes
+// no file.
 compile();
+setImmediate(warmUp);
 
 parentPort?.on('message', (question: Question | 'close') => {
   if (question === 'close') {
@@ -38,7 +41,11 @@ parentPort?.on('message', (question: Question | 'close') => {
       .finally(() => parentPort?.close());
     return;
   }
-  void answer(question).then((reply) => parentPort?.postMessage(reply));
+  void answer(question).then((reply) => {
+    parentPort?.postMessage(reply);
+    // While nobody waits: a new instance takes some milliseconds.
+    setImmediate(() => void service?.then((open) => open.prefetch.prepare()).catch(() => {}));
+  });
 });
 
 async function answer({ id, method, args }: Question): Promise<Reply> {
