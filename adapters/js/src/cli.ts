@@ -1,0 +1,94 @@
+#!/usr/bin/env node
+// The program `memory-prefetch-js`: finds the verb, runs it, and says how it ended. What a verb does is elsewhere.
+
+import { parseArgs } from 'node:util';
+
+/** One verb. Answers the exit code. */
+interface Verb {
+  /** One line. */
+  about: string;
+  /** What `--help` prints, from the usage on. */
+  help: string;
+  run(args: string[]): Promise<number>;
+}
+
+/** The command line cannot be understood: exit code 2. */
+class Misuse extends Error {}
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  conformance: {
+    about: 'run scenario files against the component and the store',
+    help: `Usage: memory-prefetch-js conformance PATH...
+
+Runs scenario files, or all of a folder, against the component and the store of this package.
+
+A line for each scenario: PASS name, or FAIL name: why. The last line says how many. Each scenario has a new, empty
+store of its own; yours is not touched. Exits with 1 if any fails, with 2 if there is nothing to run.
+
+Example, in a clone of the repository:
+  memory-prefetch-js conformance tests/scenarios`,
+    async run(args) {
+      const paths = positionals(args);
+      if (paths.length === 0) throw new Misuse('name files, or folders of files');
+      const { files, run } = await import('./conformance.js');
+      try {
+        files(paths);
+      } catch (error) {
+        throw new Misuse(error instanceof Error ? error.message : String(error));
+      }
+      const { passed, failed } = await run(paths, ({ name, failure }) =>
+        print(failure === undefined ? `PASS ${name}` : `FAIL ${name}: ${failure}`),
+      );
+      print(`${passed} passed, ${failed} failed`);
+      return failed === 0 ? 0 : 1;
+    },
+  },
+};
+
+function positionals(args: string[]): string[] {
+  try {
+    return parseArgs({ args, options: {}, allowPositionals: true, strict: true }).positionals;
+  } catch (error) {
+    throw new Misuse(error instanceof Error ? error.message : String(error));
+  }
+}
+
+const HELP = `Usage: memory-prefetch-js VERB [ARGUMENTS]
+
+${Object.entries(VERBS)
+  .map(([name, { about }]) => `  ${name.padEnd(12)} ${about}`)
+  .join('\n')}
+
+'memory-prefetch-js VERB --help' says more about one.`;
+
+/** Run this command line. Answers the exit code. */
+async function main([name, ...args]: string[]): Promise<number> {
+  if (name === undefined) throw new Misuse(`name a verb\n\n${HELP}`);
+  if (name === '--help' || name === '-h' || name === 'help') {
+    print(HELP);
+    return 0;
+  }
+  const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
+  if (verb === undefined) throw new Misuse(`there is no verb ${name}; known are ${Object.keys(VERBS).join(', ')}`);
+  if (args.includes('--help') || args.includes('-h')) {
+    print(verb.help);
+    return 0;
+  }
+  return verb.run(args);
+}
+
+/** A line, without what a terminal would obey and not show. Line breaks and tabs stay. */
+function print(line: string): void {
+  const visible = line.replace(
+    /(?![\n\t])[\p{Cc}\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  );
+  process.stdout.write(`${visible}\n`);
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = error instanceof Misuse ? 2 : 1;
+}
