@@ -1,6 +1,5 @@
 // Makes generated/: the component as JavaScript and core modules, what it is, the SQL statements as one module, and the
-// tables of the tokenizers (ranks.mjs). Takes
-// the component of MEMORY_PREFETCH_COMPONENT_WASM, or has cargo build it.
+// tables of the tokenizers (ranks.mjs). Takes the component of MEMORY_PREFETCH_COMPONENT_WASM, or has cargo build it.
 import { createHash } from 'node:crypto';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,6 +20,11 @@ const { files } = await transpile(component, {
   nodejsCompat: false,
   minify: true,
 });
+// jco's module takes a U+FEFF at the beginning of a text for a byte order mark, and drops it (R3).
+const source = Buffer.from(files['component.js']).toString();
+const parts = source.split(/new TextDecoder(?:\(\))?(?=[,;])/);
+if (parts.length !== 2) throw new Error("jco's module decodes UTF-8 in another way than it did");
+files['component.js'] = Buffer.from(parts.join("new TextDecoder('utf-8', { ignoreBOM: true })"));
 for (const [name, content] of Object.entries(files)) write(name, content);
 
 // jco's module names its imports without versions, so what the component was made for is kept beside it.
