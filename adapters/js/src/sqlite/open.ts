@@ -54,8 +54,8 @@ export function open(path: string, options: OpenOptions): Opened {
   if (holder === 'somebody' || (holder === undefined && sizeOf(logOf(file)) > 0)) {
     patiently(end, () => look(file, options));
   }
-  const opened = openConnection(file, options.driver);
-  const { connection } = opened;
+  const found = openConnection(file, options.driver);
+  const { connection } = found;
   try {
     setBusyTimeout(connection, options.busyTimeoutMs);
     connection.exec('PRAGMA trusted_schema=OFF');
@@ -66,9 +66,9 @@ export function open(path: string, options: OpenOptions): Opened {
     connection.exec('PRAGMA synchronous=FULL; PRAGMA journal_size_limit=0');
     setUp(connection);
     patiently(end, () => migrate(connection));
-    return opened;
+    return found;
   } catch (error) {
-    opened.close();
+    found.close();
     throw error;
   }
 }
@@ -77,20 +77,7 @@ export function open(path: string, options: OpenOptions): Opened {
 export function openConnection(file: string, driver: DriverName): Opened {
   const release = hold(file, driver);
   try {
-    const connection = connect(driver, file);
-    let isOpen = true;
-    return {
-      connection,
-      close() {
-        if (!isOpen) return;
-        isOpen = false;
-        try {
-          connection.close();
-        } finally {
-          release();
-        }
-      },
-    };
+    return opened(connect(driver, file), release);
   } catch (error) {
     release();
     throw error;
@@ -102,7 +89,24 @@ export function openInMemory(driver: DriverName): Opened {
   const connection = connect(driver, ':memory:');
   setUp(connection);
   migrate(connection);
-  return { connection, close: () => connection.close() };
+  return opened(connection, () => {});
+}
+
+/** Closing it a second time does nothing. */
+function opened(connection: Connection, release: () => void): Opened {
+  let isOpen = true;
+  return {
+    connection,
+    close() {
+      if (!isOpen) return;
+      isOpen = false;
+      try {
+        connection.close();
+      } finally {
+        release();
+      }
+    },
+  };
 }
 
 /** How long SQLite waits for a lock. It counts milliseconds in an `int`. */
