@@ -24,7 +24,8 @@ const ALPHANUMERIC = '\\p{Alphabetic}\\p{Nd}\\p{Nl}\\p{No}';
 /** ASCII, spaces, controls, and the blocks of punctuation, symbols and pictographs beyond ASCII. */
 const PARTING =
   '\\0-\\u{bf}\\p{White_Space}\\p{Cc}\\u{d7}\\u{f7}\\u{2000}-\\u{2bff}\\u{2e00}-\\u{2fff}\\u{3000}-\\u{303f}\\u{30fb}' +
-  '\\u{fe00}-\\u{fe1f}\\u{fe30}-\\u{fe6f}\\u{ff00}-\\u{ff65}\\u{fff0}-\\u{ffff}\\u{1f000}-\\u{1faff}\\u{e0000}-\\u{e0fff}';
+  '\\u{fe00}-\\u{fe1f}\\u{fe30}-\\u{fe6f}\\u{ff00}-\\u{ff65}\\u{fff0}-\\u{ffff}\\u{1f000}-\\u{1faff}' +
+  '\\u{e0000}-\\u{e0fff}';
 
 /** Where a word or a run begins. A mark that is no letter (a vowel sign, a virama) belongs to its word. */
 const BEGIN = new RegExp(`[${RUN}${ALPHANUMERIC}]|[^${PARTING}]`, 'gu');

@@ -1,5 +1,5 @@
-// What the SQLite store must do with files: which it opens, how several processes use one, what a file keeps and what it
-// must not keep, and that nothing in it is taken for something else. The cases are those of tests/sqlite_files.rs.
+// What the SQLite store must do with files: which it opens, how several processes use one, what a file keeps and what
+// it must not keep, and that nothing in it is taken for something else. The cases are those of tests/sqlite_files.rs.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -21,7 +21,19 @@ import { type Connection, choose, connect } from '../dist/sqlite/driver.js';
 import { type StatementName, sql } from '../dist/sqlite/statements.js';
 import { type SqliteOptions, SqliteStore } from '../dist/sqlite/store.js';
 import { StoreFailure } from '../dist/store.js';
-import { ALL_OF_PARENT, delivery, failure, frozen, holds, key, memory, place, session, told, write } from './sqlite_rows.js';
+import {
+  ALL_OF_PARENT,
+  delivery,
+  failure,
+  frozen,
+  holds,
+  key,
+  memory,
+  place,
+  session,
+  told,
+  write,
+} from './sqlite_rows.js';
 
 const PATIENT: SqliteOptions = { busyTimeoutMs: 60_000 };
 const HASTY: SqliteOptions = { busyTimeoutMs: 0 };
@@ -62,7 +74,7 @@ function fill(): { directory: string; path: string } {
 /** What opening this file says, after which all files have the same bytes as before, and there is no other one. */
 function refused(path: string, options = PATIENT): StoreFailure {
   const directory = dirname(path);
-  const bytes = () => readdirSync(directory).map((name) => [name, readFileSync(join(directory, name)).toString('base64')]);
+  const bytes = () => readdirSync(directory).map((name) => [name, readFileSync(join(directory, name)).toString('hex')]);
   const before = bytes();
   const why = failure(() => SqliteStore.open(path, options).close());
   assert.deepEqual(bytes(), before);
@@ -341,7 +353,7 @@ test('opening does not drop the locks of this process', async () => {
   other.close();
 });
 
-test('closing a handle would drop them: the test above has a point', { skip: process.platform === 'win32' }, async () => {
+test('closing a handle would drop them', { skip: process.platform === 'win32' }, async () => {
   const { path } = fill();
   const store = SqliteStore.open(path);
   openSync(path, 'r');
@@ -659,7 +671,8 @@ test('statements are made ready without a change of their plan or of their colum
 });
 
 test('another driver is refused for a file that is open, and one that is not there is said', () => {
-  assert.match(failure(() => SqliteStore.open(place().path, { driver: 'other' as 'bun' })).why, /take bun, node or better/);
+  const unknown = failure(() => SqliteStore.open(place().path, { driver: 'other' as 'bun' }));
+  assert.match(unknown.why, /take bun, node or better/);
   const { path } = place();
   const here = process.versions.bun === undefined ? 'bun' : 'better';
   const why = failure(() => SqliteStore.open(path, { driver: here })).why;

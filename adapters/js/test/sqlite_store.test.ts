@@ -140,7 +140,9 @@ test('an id is given out once (R2)', () => {
   store.addMemory(memory('2', 'by hand'), 1n);
   assert.equal(failure(() => store.addMemory(memory('2', 'again'), 1n)).kind, 'other');
   const seen = new Set(['2']);
-  for (let count = 2; count < 7; count += 1) assert.equal(seen.add(store.addMemory(memory(undefined, 'x'), 1n)).size, count);
+  for (let count = 2; count < 7; count += 1) {
+    assert.equal(seen.add(store.addMemory(memory(undefined, 'x'), 1n)).size, count);
+  }
   write(store, () => assert.deepEqual(store.erase([...seen, 'nobody']).sort(), [...seen].sort()));
   store = store.reopen();
   assert.ok(!seen.has(store.addMemory(memory(undefined, 'x'), 1n)));
@@ -285,7 +287,8 @@ test('revoking, overwriting, pinning, holding', () => {
   const cut = frozen('snap_1', ['55'], [], { state: 'new', keepUntil: 9_999n, owner: key('someone else') });
   cut.pages = [page(2, 'cut')];
   write(store, () => store.overwrite([cut, frozen('unknown', ['11'], [])]));
-  const expected = { snapshot: { ...old.snapshot, memoryIds: ['55'], state: 'new' }, pages: [old.pages[0], page(2, 'cut')] };
+  const snapshot = { ...old.snapshot, memoryIds: ['55'], state: 'new' };
+  const expected = { snapshot, pages: [old.pages[0], page(2, 'cut')] };
   assert.deepEqual(store.snapshots(['snap_1', 'unknown'], { tag: 'all' }), [expected, undefined]);
   assert.deepEqual(store.holding(['11'], 9), []);
   store.close();
@@ -454,8 +457,8 @@ test('replay gives every text in order, as long as it is kept for this child (R1
   assert.deepEqual(replay(undefined, 2), [text('snap_1', 30n, 2, 'two')]);
   assert.deepEqual(replay('snap_2', 1), [three]);
   assert.deepEqual(replay('snap_1', 2), [text('snap_1', 30n, 2, 'two')]);
-  for (const nothing of [replay(undefined, 3), replay(undefined, 0), replay('snap_2', 2), replay('snap_3', 1), replay('', 1)]) {
-    assert.deepEqual(nothing, []);
+  for (const [ref, page] of [[undefined, 3], [undefined, 0], ['snap_2', 2], ['snap_3', 1], ['', 1]] as const) {
+    assert.deepEqual(replay(ref, page), []);
   }
   assert.deepEqual(replay(undefined, 1, 500n), []);
   assert.deepEqual(store.replay(key('nobody'), undefined, 1, 0n), []);
@@ -475,7 +478,8 @@ test('unattached rows are removed oldest first, and counted', () => {
     store.insertDelivery(delivery('child', 'e', { keepUntil: 1n, handOver: 'hand_2' }));
   });
   const remove = (at: bigint, limit: number) => write(store, () => store.removeUnattached(at, limit));
-  assert.deepEqual([remove(99n, 9), remove(300n, 0), remove(300n, 1), remove(300n, 9), remove(300n, 9)], [0, 0, 2, 3, 0]);
+  assert.deepEqual([remove(99n, 9), remove(300n, 0), remove(300n, 1)], [0, 0, 2]);
+  assert.deepEqual([remove(300n, 9), remove(300n, 9)], [3, 0]);
   assert.deepEqual(store.deliveries(key('child')).map((row) => row.delivery.occasion), ['c']);
   store.close();
 });
@@ -592,8 +596,9 @@ test('any text is searched for (R42)', () => {
   ];
   bodies.forEach((body, place) => store.addMemory(memory(`${place + 1}`, body), 1n));
   const cases: Record<string, string[]> = {
-    '1': ['login', 'Login', 'rs', 'mail', 'unknown LOGIN', 'login AND unknown', 'NOT login', '"login', 'login"', 'login*',
-      '-login', 'body:login', '(login', '^login)', 'login\0form', 'NEAR(login form, 1)', 'login🎉', 'login '.repeat(50_000)],
+    '1': ['login', 'Login', 'rs', 'mail', 'unknown LOGIN', 'login AND unknown', 'NOT login', '"login', 'login"',
+      'login*', '-login', 'body:login', '(login', '^login)', 'login\0form', 'NEAR(login form, 1)', 'login🎉',
+      'login '.repeat(50_000)],
     '2': ['sqlite', '東京', '京タ', '京', '高い', 'い', 'タワーは高い'],
     '3': ['自动填充', '录表', `${'🎉'.repeat(100_000)}登录`],
     '4': ['그인'],

@@ -1,5 +1,5 @@
-// The package better-sqlite3, for a Node that has no SQLite of its own. It is an optional dependency: it is compiled, and
-// that may have failed.
+// The package better-sqlite3, for a Node that has no SQLite of its own. It is an optional dependency: it is compiled,
+// and that may have failed.
 
 import { createRequire } from 'node:module';
 import type BetterSqlite3 from 'better-sqlite3';

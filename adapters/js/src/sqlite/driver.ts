@@ -1,5 +1,5 @@
-// The three ways to SQLite that JavaScript has, behind one small interface, and which of them is taken: Bun's own, Node's
-// own, or the package better-sqlite3. What they throw becomes a `StoreFailure` here, and nowhere else.
+// The three ways to SQLite that JavaScript has, behind one small interface, and which of them is taken: Bun's own,
+// Node's own, or the package better-sqlite3. What they throw becomes a `StoreFailure` here, and nowhere else.
 
 import { StoreFailure } from '../store.js';
 import { better } from './better.js';
@@ -112,7 +112,7 @@ export function connect(name: DriverName, path: string, readOnly = false): Conne
 
 const MISSING: Record<DriverName, string> = {
   bun: 'bun:sqlite is only in Bun; leave the choice of the SQLite driver to this program',
-  node: 'this runtime has no node:sqlite that is new enough: take Node 22.16 or later, or `npm install better-sqlite3@12`',
+  node: 'there is no node:sqlite here that is new enough: take Node 22.16 or later, or `npm install better-sqlite3@12`',
   better:
     'there is no SQLite here: `npm install better-sqlite3@12`, or run this in Node 22.16 or later or in Bun, which ' +
     'have their own',

@@ -25,7 +25,7 @@ const REFERENCES: Readonly<Record<string, number>> = {
   SQLITE_CONSTRAINT_UNIQUE: 2067,
 };
 
-/** What a driver threw, as a store's failure. What no driver throws for SQLite's sake is a fault, and goes on as it is. */
+/** What a driver threw, as a store's failure. What is none of SQLite's errors is a fault, and goes on as it is. */
 export function failureOf(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined || !(error instanceof Error)) return error;

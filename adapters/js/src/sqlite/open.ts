@@ -125,7 +125,8 @@ export function checkSchema(connection: Connection, access: Access): Schema {
 function schemaOf(rows: Value[][]): Schema {
   const row = rows[0];
   if (row === undefined) throw new StoreFailure('damaged', 'the file does not say which schema it has');
-  return { schema: integer(row, 0), oldestReader: integer(row, 1), oldestWriter: integer(row, 2), scrub: truth(row, 3) };
+  const [schema, oldestReader, oldestWriter] = [integer(row, 0), integer(row, 1), integer(row, 2)];
+  return { schema, oldestReader, oldestWriter, scrub: truth(row, 3) };
 }
 
 function allow(found: Schema, access: Access): void {
@@ -134,12 +135,12 @@ function allow(found: Schema, access: Access): void {
   if (KNOWN >= oldest) return;
   throw new StoreFailure(
     'other',
-    `a newer program has changed this store (schema ${found.schema}); to ${reads ? 'read' : 'change'} it, a program that ` +
-      `knows schema ${oldest} is needed, and this one knows ${KNOWN}. Update memory-prefetch`,
+    `a newer program has changed this store (schema ${found.schema}); to ${reads ? 'read' : 'change'} it, a program ` +
+      `that knows schema ${oldest} is needed, and this one knows ${KNOWN}. Update memory-prefetch`,
   );
 }
 
-/** What can be said without opening the file, and making it if it is not there. Mode 0600; the log's files take it over. */
+/** What can be said without opening the file, and making it if it is not there: mode 0600, which its log takes over. */
 function create(path: string, mayCreate: boolean): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found !== undefined) {
@@ -219,8 +220,8 @@ function sizeOf(path: string): number {
 }
 
 /**
- * Whether the file is ours, if it is not empty, and this program may read what is in it and in its log, without moving the
- * one into the other.
+ * Whether the file is ours, if it is not empty, and this program may read what is in it and in its log, without
+ * moving the one into the other.
  */
 function look(path: string, options: OpenOptions): void {
   const connection = connect(options.driver, path, true);

@@ -1,5 +1,5 @@
-// Which files this process has open. POSIX drops a process's locks on a file when any handle on it is closed, SQLite's too;
-// so before a file's first bytes are read without SQLite, it must be known that nobody here has it open.
+// Which files this process has open. POSIX drops a process's locks on a file when any handle on it is closed, SQLite's
+// too; so a file's first bytes may be read without SQLite only if nobody here has it open.
 
 import { readdirSync, statSync } from 'node:fs';
 import { StoreFailure } from '../store.js';
@@ -25,9 +25,7 @@ function identity(path: string): string | undefined {
   return found && `${found.dev}:${found.ino}`;
 }
 
-/**
- * Who in this process has this file open: a connection of ours, or anybody, other threads too, where the system says so.
- */
+/** Who in this process has this file open: a connection of ours or, where the system says so, any other thread. */
 export function holderOf(path: string): 'us' | 'somebody' | undefined {
   const file = identity(path);
   if (file === undefined) return undefined;

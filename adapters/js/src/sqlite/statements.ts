@@ -1,6 +1,6 @@
-// The statements of host/sql/, made ready for JavaScript. Drivers repair a text that is not UTF-8, and `node:sqlite` cuts
-// one off at a NUL; so texts are read as their bytes, and rows.ts decodes them. That is derived from the statements
-// here, so that none is written twice.
+// The statements of host/sql/, made ready for JavaScript. Drivers repair a text that is not UTF-8, and `node:sqlite`
+// cuts one off at a NUL; so texts are read as their bytes, and rows.ts decodes them. That is derived from the
+// statements here, so that none is written twice.
 
 import { statements } from '../../generated/sql.js';
 

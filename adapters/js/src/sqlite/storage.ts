@@ -289,9 +289,9 @@ export class Storage extends Units implements Store {
 
   /**
    * What to look for first: the rarest of the query's words and runs, as many as have no more than `RANKED` matches
-   * together, and at least one. Ranking is what takes time, and common words rank next to nothing. And all that has any
-   * match: where the rare ones find too little, since their matches are not for this reader, they must not hide what the
-   * common ones find.
+   * together, and at least one. Ranking is what takes time, and common words rank next to nothing. And all that has
+   * any match: where the rare ones find too little, since their matches are not for this reader, they must not hide
+   * what the common ones find.
    */
   #rareTerms(terms: string[]): { rare: string; all: string } | undefined {
     const counted = terms

@@ -1,5 +1,5 @@
-// `SqliteStore`: everything in one SQLite file, the same as the Rust host's. Here are opening it, the operator's changes,
-// each a transaction of its own, and what the conformance runner and the adapters need besides.
+// `SqliteStore`: everything in one SQLite file, the same as the Rust host's. Here are opening it, the operator's
+// changes, each a transaction of its own, and what the conformance runner and the adapters need besides.
 
 import { resolve } from 'node:path';
 import type { Audience, Instant, Link, Project, SessionKey } from '../contract.js';
@@ -40,9 +40,9 @@ export interface DirectoryEntry {
 }
 
 /**
- * Memories, directory, snapshots, settings and audit in one SQLite file, which several processes may use at once. In one
- * process it should be open in one thread only: where the system does not say which files are open, opening it in a
- * second one drops the first one's locks.
+ * Memories, directory, snapshots, settings and audit in one SQLite file, which several processes may use at once. In
+ * one process it should be open in one thread only: where the system does not say which files are open, opening it in
+ * a second one drops the first one's locks.
  *
  * Storage functions that write throw `other` outside a unit of work that writes. Instants beyond `i64` are `too-large`.
  * A key or an id with a NUL in it is no row's.
@@ -61,10 +61,10 @@ export class SqliteStore extends Storage implements Operator {
   /**
    * Open the store at `path`.
    *
-   * `absent`: there is no such file, and `create` is not set; or it cannot be opened. `damaged`: it is not SQLite, was
-   * cut off, or belongs to another application. `busy`: locked for longer than the busy timeout. `other`: it may only be
-   * read, or a newer program has changed it in a way that this one does not know, or there is no SQLite here. The file is
-   * left as it is in all these cases.
+   * `absent`: there is no such file, and `create` is not set; or it cannot be opened. `damaged`: it is not SQLite,
+   * was cut off, or belongs to another application. `busy`: locked for longer than the busy timeout. `other`: it may
+   * only be read, or a newer program has changed it in a way that this one does not know, or there is no SQLite here.
+   * The file is left as it is in all these cases.
    */
   static open(path: string, options: SqliteOptions = {}): SqliteStore {
     const { busyTimeoutMs = 5_000, create = true, driver } = options;
@@ -191,8 +191,8 @@ export class SqliteStore extends Storage implements Operator {
 
   /**
    * For adapters: this session, with its agent and its project. What is there is left: a project's memory, trust and
-   * workspace are the user's, and a key that is another session's alias stays one. Writes nothing if nothing is missing,
-   * and never waits for the disk: it is said again when the session goes on.
+   * workspace are the user's, and a key that is another session's alias stays one. Writes nothing if nothing is
+   * missing, and never waits for the disk: it is said again when the session goes on.
    */
   ensureDirectory(entry: DirectoryEntry): void {
     if (this.unitOf('read', () => this.#isThere(entry))) return;

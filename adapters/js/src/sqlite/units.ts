@@ -1,5 +1,5 @@
-// A connection with its units of work: how one begins and ends, what is checked by then, and how erased text is taken out
-// of the log. The statements themselves are in storage.ts and store.ts.
+// A connection with its units of work: how one begins and ends, what is checked by then, and how erased text is taken
+// out of the log. The statements themselves are in storage.ts and store.ts.
 
 import { type Access, StoreFailure } from '../store.js';
 import type { Params } from './driver.js';
@@ -128,7 +128,12 @@ export class Units {
    * The rows of a statement whose first column is the position, from 0, in a list of `count`; undefined where there is
    * no row.
    */
-  protected readPlaced<T>(count: number, name: StatementName, params: Params, read: (row: Row) => T): (T | undefined)[] {
+  protected readPlaced<T>(
+    count: number,
+    name: StatementName,
+    params: Params,
+    read: (row: Row) => T,
+  ): (T | undefined)[] {
     const placed = new Array<T | undefined>(count).fill(undefined);
     if (count === 0) return placed;
     for (const row of this.opened.connection.all(sql(name), params)) placed[placeOf(row, count)] = read(row);
