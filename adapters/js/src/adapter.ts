@@ -49,6 +49,8 @@ export interface ChildTask {
   agentType: string | undefined;
   /** The snapshot, where the harness can tell which call the child comes from. */
   ref?: string | undefined;
+  /** The delegation could not be registered, as another process of the harness says. */
+  lost?: boolean;
 }
 
 /** The parent's model wrote something that only it can put right. The harness hands the message to the model. */
@@ -164,7 +166,7 @@ export class Adapter {
   }
 
   /** A child's turn begins. Claims what is for it; `occasion` is the harness's id of the turn (R25). */
-  async claim(child: Session, occasion: string, { task, agentType, ref }: ChildTask): Promise<void> {
+  async claim(child: Session, occasion: string, { task, agentType, ref, lost }: ChildTask): Promise<void> {
     if (!child.parent) return;
     const known: Child = { claimed: undefined, notice: undefined, fresh: undefined };
     this.#children.set(child.id, known);
@@ -175,6 +177,7 @@ export class Adapter {
     try {
       // What could not be registered must not make the child take its sibling's (R23).
       if (typeof delegation?.fate === 'string') throw new HostFailure('store', 'other', delegation.fate);
+      if (lost) throw new HostFailure('store', 'other', 'the delegation could not be registered');
       const hints = { task, agentType: agentType && plain(agentType), registersAll: true };
       const claim: Claim = ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
       const { answer, texts } = await this.#host().claim(caller, plain(occasion), claim);
@@ -211,6 +214,29 @@ export class Adapter {
     this.#delegations.delete(callId);
     if (!delegation?.named) return undefined;
     return gist({ registered: delegation.fate, claimed: childId ? this.#children.get(childId)?.claimed : undefined });
+  }
+
+  /** As `gist`, where children run in other processes: what is known of the child is whether it took what was for it. */
+  async gistFromAfar(parent: Session, callId: string): Promise<string | undefined> {
+    const delegation = this.#delegations.get(callId);
+    this.#delegations.delete(callId);
+    if (!delegation?.named) return undefined;
+    try {
+      const taken = await this.#host().taken(await this.#caller(parent), plain(callId));
+      return gist({ registered: delegation.fate, claimed: { taken } });
+    } catch (error) {
+      return gist({ registered: delegation.fate, claimed: this.#failed('asking for a delivery', error) });
+    }
+  }
+
+  /** Whether this call could not be registered, so that its child must not look for it. */
+  isLost(callId: string): boolean {
+    return typeof this.#delegations.get(callId)?.fate === 'string';
+  }
+
+  /** What agents are called where the harness has no names for them. */
+  get agent(): string {
+    return this.#settings?.agent ?? this.#harness;
   }
 
   /** The harness will not run this session again (R18). */

@@ -44,6 +44,10 @@ export class Client {
     return this.#ask('register', [parent, delegating]);
   }
 
+  taken(parent: Caller, callId: string): Promise<boolean> {
+    return this.#ask('taken', [parent, callId]);
+  }
+
   claim(child: Caller, occasion: string, claim: Claim): Promise<Claimed> {
     return this.#ask('claim', [child, occasion, claim]);
   }

@@ -3,7 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 
 /** What an adapter works with. */
 export interface Settings {
@@ -21,6 +21,8 @@ export interface Settings {
   overflow: 'refuse' | 'trim-priority' | 'trim-recency' | 'paginate';
   /** How long a child may take to start; undefined: the store's setting, else an hour (R18). */
   ttlSeconds: number | undefined;
+  /** What an agent is called in a harness that has no names for agents; undefined: as the harness. */
+  agent: string | undefined;
   /** How long to wait for another process that writes to the store, in milliseconds. */
   busyTimeoutMs: number;
 }
@@ -55,7 +57,7 @@ export function defaultStore(env: Environment = process.env, platform: string = 
 export function readSettings(env: Environment = process.env): Settings {
   const file = configFile(env);
   const config = existsSync(file) ? readObject(file) : {};
-  const known = ['store', 'memories', 'memoriesTrust', 'budgetTokens', 'overflow', 'ttlSeconds', 'busyTimeoutMs'];
+  const known = ['store', 'memories', 'memoriesTrust', 'budgetTokens', 'overflow', 'ttlSeconds', 'agent', 'busyTimeoutMs'];
   const wrong = (name: string, allowed: string) =>
     new ConfigError(`${file}: ${JSON.stringify(name)} is ${JSON.stringify(config[name])}; allowed is ${allowed}`);
   for (const name of Object.keys(config)) {
@@ -92,6 +94,7 @@ export function readSettings(env: Environment = process.env): Settings {
     budgetTokens: positive('budgetTokens'),
     overflow: oneOf('overflow', ['refuse', 'trim-priority', 'trim-recency', 'paginate']),
     ttlSeconds: positive('ttlSeconds'),
+    agent: text('agent', 'MEMORY_PREFETCH_AGENT'),
     busyTimeoutMs: positive('busyTimeoutMs') ?? 2_000,
   };
 }
@@ -100,22 +103,35 @@ export function readSettings(env: Environment = process.env): Settings {
 export const PROJECT_FILE = '.memory-prefetch.json';
 
 /**
- * Whether a project's own file leaves memory on: `{"memory": "off"}` switches it off. A file that cannot be understood
- * does so too, since it can only have been meant to restrict; `why` says that.
+ * Whether a project's own files leave memory on: `{"memory": "off"}` in `directory`, or above it in the same repository,
+ * switches it off. A file that cannot be understood does so too, since it can only have been meant to restrict; `why` says
+ * that.
  */
 export function projectMemory(directory: string): { on: boolean; why?: string } {
-  const file = join(directory, PROJECT_FILE);
+  const file = withinRepository(directory).map((place) => join(place, PROJECT_FILE)).find((place) => existsSync(place));
+  if (file === undefined) return { on: true };
   try {
-    if (!existsSync(file)) return { on: true };
     const { memory, ...others } = readObject(file);
     const unknown = Object.keys(others)[0];
-    if (unknown !== undefined) throw new ConfigError(`${file}: there is no setting ${JSON.stringify(unknown)} there; known is memory`);
+    if (unknown !== undefined) {
+      throw new ConfigError(`${file}: there is no setting ${JSON.stringify(unknown)} there; known is memory`);
+    }
     if (memory === undefined || memory === 'on') return { on: true };
     if (memory === 'off') return { on: false, why: `${file} says so` };
     throw new ConfigError(`${file}: "memory" is ${JSON.stringify(memory)}; allowed is "on" or "off"`);
   } catch (error) {
-    return { on: false, why: `${error instanceof Error ? error.message : String(error)}` };
+    return { on: false, why: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** A directory and those above it, up to the root of its repository; outside of any, it alone. */
+function withinRepository(directory: string): string[] {
+  const above = [directory];
+  for (let place = directory; !existsSync(join(place, '.git')); place = dirname(place)) {
+    if (dirname(place) === place) return [directory];
+    above.push(dirname(place));
+  }
+  return above;
 }
 
 function readObject(file: string): Record<string, unknown> {

@@ -10,8 +10,11 @@ const HEAD = '[memory-prefetch]';
 export interface Fate {
   /** What registering it answered; a message where that failed. */
   registered: DelegationOutcome | string;
-  /** What its child was answered; a message where that failed; undefined: it did not ask. */
-  claimed: Answer | string | undefined;
+  /**
+   * What its child was answered; a message where that failed. In a harness that runs children in other processes, only
+   * whether a child took it. undefined: it did not ask.
+   */
+  claimed: Answer | { taken: boolean } | string | undefined;
 }
 
 /** The line, or undefined where the parent named no memory and nothing else has to be said. */
@@ -24,7 +27,7 @@ function failed(why: string): string {
   return `The agent got no memories: ${sentence(why)}`;
 }
 
-function outcome(registered: DelegationOutcome, claimed: Answer | string | undefined): string[] {
+function outcome(registered: DelegationOutcome, claimed: Fate['claimed']): string[] {
   switch (registered.tag) {
     case 'memory-off':
       return ['Memory is off here: the agent got no memories.'];
@@ -38,9 +41,12 @@ function outcome(registered: DelegationOutcome, claimed: Answer | string | undef
   }
 }
 
-function given(receipt: Receipt, claimed: Answer | string | undefined): string[] {
+function given(receipt: Receipt, claimed: Fate['claimed']): string[] {
   if (typeof claimed === 'string') return [failed(claimed)];
   if (!claimed) return ['The agent did not ask for its memories, so it got none.'];
+  if ('taken' in claimed) {
+    return claimed.taken ? contents(receipt) : [failed('no agent took them; it did not ask, or another delegation has the same text')];
+  }
   switch (claimed.outcome.tag) {
     case 'delivered':
     case 'live':

@@ -11,9 +11,8 @@ import { memoryField, tools } from './field.js';
 /** The tool that starts a child. */
 const TASK = 'task';
 
-const server: Plugin = async ({ client, directory, worktree }) => {
-  const root = worktree && worktree !== '/' ? worktree : directory;
-  const adapter = new Adapter('opencode', root, (level, message) => {
+const server: Plugin = async ({ client, directory }) => {
+  const adapter = new Adapter('opencode', directory, (level, message) => {
     // Nobody waits for the log, and a log that fails must not stop a task.
     void client.app.log({ body: { service: 'memory-prefetch', level, message } }).catch(() => {});
   });

@@ -86,6 +86,13 @@ export class Service {
     return { answer, texts: this.replay(child) };
   }
 
+  /** Whether a child took what this call handed over. */
+  taken(parent: Caller, callId: string): boolean {
+    const store = this.prefetch.store;
+    const filter = { parent: parent.key, callId, openOnly: false, withTask: false };
+    return this.#read(() => store.findHandOvers(filter, 1).some(({ taken }) => taken > 0));
+  }
+
   /** What stands in each request of this child, in the order in which it was given (R25, R27). */
   replay(child: Caller): Text[] {
     const id = name(child.key);
@@ -146,23 +153,28 @@ export class Service {
 
   /** After a restart: which of the child's occasions are live. Only those deliveries have neither bytes nor a notice. */
   #findLive(child: SessionKey, id: string): string[] {
-    const store = this.prefetch.store;
-    store.beginUnit('read');
-    let without;
-    try {
-      const rows = store.deliveries(child).map((row) => row.delivery);
-      without = rows.filter((row) => row.handOver !== undefined && !row.snapshotRef && row.notice === undefined);
-      store.commit();
-    } catch (error) {
-      store.rollBack();
-      throw error;
-    }
+    const rows = this.#read(() => this.prefetch.store.deliveries(child).map((row) => row.delivery));
+    const without = rows.filter((row) => row.handOver !== undefined && !row.snapshotRef && row.notice === undefined);
     this.#live.set(id, []);
     for (const { occasion } of without) {
       const answer = this.prefetch.deliver(child, occasion, ANY);
       if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
     }
     return this.#live.get(id) ?? [];
+  }
+
+  /** Rows that no policy has to be asked about, since they are the caller's own. */
+  #read<T>(run: () => T): T {
+    const { store } = this.prefetch;
+    store.beginUnit('read');
+    try {
+      const rows = run();
+      store.commit();
+      return rows;
+    } catch (error) {
+      store.rollBack();
+      throw error;
+    }
   }
 
   #addLive(id: string, occasion: string): void {

@@ -17,7 +17,7 @@ export interface Question {
   args: unknown[];
 }
 
-export type Method = 'register' | 'claim' | 'replay' | 'recall' | 'get' | 'page' | 'ended' | 'sweep' | 'hello';
+export type Method = 'register' | 'taken' | 'claim' | 'replay' | 'recall' | 'get' | 'page' | 'ended' | 'sweep' | 'hello';
 
 /** What is answered. Errors keep what the other side branches on. */
 export interface Reply {

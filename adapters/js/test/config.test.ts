@@ -76,3 +76,15 @@ test("a project's own file may switch memory off and nothing else", () => {
     assert.match(why ?? '', /\.memory-prefetch\.json/, off);
   }
 });
+
+test("the file of a repository holds in its subdirectories, and not for what lies outside of it", () => {
+  const outside = mkdtempSync(join(tmpdir(), 'memory-prefetch-project-'));
+  writeFileSync(join(outside, '.memory-prefetch.json'), '{"memory": "off"}');
+  const repository = join(outside, 'repository');
+  mkdirSync(join(repository, 'a/b'), { recursive: true });
+  assert.equal(projectMemory(join(repository, 'a/b')).on, true, 'no repository: the directory alone');
+  mkdirSync(join(repository, '.git'));
+  assert.equal(projectMemory(join(repository, 'a/b')).on, true, 'the file is above the repository');
+  writeFileSync(join(repository, '.memory-prefetch.json'), '{"memory": "off"}');
+  assert.equal(projectMemory(join(repository, 'a/b')).on, false);
+});

@@ -1,0 +1,146 @@
+// What Pi and OMP have in common: the shape of their extension API, of their messages, and of the tools that start
+// children. Only types and small functions: an extension of Pi that cannot be loaded ends Pi, so what may fail is imported
+// later (src/pi.ts).
+
+import type { Adapter, Session } from './adapter.js';
+import type { Text } from './service.js';
+import { memoryField, tools } from './field.js';
+
+/** The part of the extension API that is used here. */
+export interface Api {
+  on(event: string, handler: (event: never, context: Context) => unknown): void;
+  registerTool(tool: Tool): void;
+  getAllTools(): { name: string; parameters?: unknown }[];
+  /** OMP: what its own parts tell each other. */
+  events?: { on(event: string, handler: (event: never) => void): void };
+}
+
+/** What handlers are told of the session that they run in. */
+export interface Context {
+  cwd: string;
+  hasUI?: boolean;
+  ui?: { notify?(message: string, type?: string): void };
+  sessionManager: {
+    getSessionId(): string;
+    getSessionFile(): string | undefined;
+    getHeader(): { parentSession?: string } | null | undefined;
+    getEntries(): { type: string; agent?: string; task?: string }[];
+  };
+}
+
+export interface Tool {
+  name: string;
+  label: string;
+  description: string;
+  parameters: unknown;
+  /** OMP: offered to the model itself, and not behind a search. */
+  loadMode?: 'essential';
+  execute(
+    id: string,
+    args: Record<string, unknown>,
+    signal: unknown,
+    update: unknown,
+    context: Context,
+  ): Promise<{ content: Part[]; details: object }>;
+}
+
+interface Part {
+  type: string;
+  text?: string;
+}
+
+export interface Message {
+  role: string;
+  content?: string | Part[];
+  timestamp?: number;
+}
+
+export interface ToolCall {
+  toolName: string;
+  toolCallId: string;
+  input: Record<string, unknown>;
+}
+
+export interface ToolResult extends ToolCall {
+  content: Part[];
+}
+
+/** One child that a call starts. */
+export interface Item {
+  index: number;
+  task: string;
+  memory: unknown;
+  agent: string | undefined;
+}
+
+/** The children that a call starts: one, several beside each other, or one after the other. */
+export function itemsOf(input: Record<string, unknown>): Item[] {
+  const list = [input['chain'], input['tasks']].find(Array.isArray) as unknown[] | undefined;
+  return (list ?? [input]).flatMap((item, index) => {
+    if (typeof item !== 'object' || item === null) return [];
+    const { task, memory, agent } = item as Record<string, unknown>;
+    if (typeof task !== 'string') return [];
+    const named = memory ?? (list ? input['memory'] : undefined);
+    return [{ index, task, memory: named ?? undefined, agent: typeof agent === 'string' ? agent : undefined }];
+  });
+}
+
+type Schema = { properties?: Record<string, Schema>; items?: Schema; type?: unknown };
+
+/** Offer the `memory` field where a tool's schema takes a task. Answers whether it does. */
+export function offerMemory(parameters: unknown): boolean {
+  const schema = parameters as Schema | undefined;
+  const places = [schema, schema?.properties?.['tasks']?.items, schema?.properties?.['chain']?.items];
+  const taking = places.flatMap((place) => (place?.properties?.['task'] ? [place.properties] : []));
+  for (const properties of taking) properties['memory'] = memoryField as unknown as Schema;
+  return taking.length > 0;
+}
+
+/** The messages of a request with what the child was given before all others, so that it stays where it is. */
+export function putIn(messages: Message[], texts: Text[]): Message[] {
+  const missing = texts.filter(({ text }) => !messages.some((message) => textOf(message).includes(text)));
+  if (missing.length === 0) return messages;
+  const content = missing.map(({ text }) => ({ type: 'text', text }));
+  return [{ role: 'user', content, timestamp: messages[0]?.timestamp ?? 0 }, ...messages];
+}
+
+function textOf({ content }: Message): string {
+  if (typeof content === 'string') return content;
+  return (content ?? []).map((part) => part.text ?? '').join('\n');
+}
+
+/** Tools to read with, whose session is the harness's word and not the model's. */
+export function registerTools(
+  api: Api,
+  more: Partial<Tool>,
+  adapter: () => Promise<Adapter>,
+  session: (context: Context) => Promise<Session>,
+): void {
+  const run: Record<keyof typeof tools, (on: Adapter, as: Session, args: Record<string, unknown>) => Promise<string>> = {
+    memory_recall: (on, as, args) => on.recall(as, text(args['query']) ?? '', text(args['agent']), whole(args['limit'])),
+    memory_get: (on, as, args) => on.get(as, Array.isArray(args['ids']) ? args['ids'].map(String) : []),
+    memory_page: (on, as, args) => on.page(as, text(args['snapshot_ref']) ?? '', whole(args['page']) ?? 0),
+  };
+  for (const [name, answer] of Object.entries(run)) {
+    const { description, parameters, required } = tools[name as keyof typeof tools];
+    api.registerTool({
+      name,
+      label: name,
+      description,
+      parameters: { type: 'object', properties: parameters, required, additionalProperties: false },
+      async execute(_id, args, _signal, _update, context) {
+        const said = await answer(await adapter(), await session(context), args);
+        return { content: [{ type: 'text', text: said }], details: {} };
+      },
+      ...more,
+    });
+  }
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function whole(value: unknown): number | undefined {
+  return Number.isInteger(value) ? (value as number) : undefined;
+}
