@@ -76,7 +76,10 @@ export function choose(asked: DriverName | undefined): DriverName {
   return node.load() === undefined ? 'better' : 'node';
 }
 
-/** Open a file that is there. The path is absolute, so that it is no URI and not `:memory:` by accident. */
+/**
+ * Open a file that is there. The path is absolute, so that it is no URI and not `:memory:` by accident; or it is a URI,
+ * which better-sqlite3 does not take, and then the file is only read.
+ */
 export function connect(name: DriverName, path: string, readOnly = false): Connection {
   const open = DRIVERS[name].load();
   if (open === undefined) throw new StoreFailure('other', MISSING[name]);

@@ -3,7 +3,7 @@
 import { StoreFailure } from '../store.js';
 
 /** SQLite's primary result codes that mean something of their own. */
-const CODES = {
+export const CODES = {
   SQLITE_BUSY: 5,
   SQLITE_LOCKED: 6,
   SQLITE_READONLY: 8,
@@ -29,7 +29,12 @@ const REFERENCES: Readonly<Record<string, number>> = {
 export function failureOf(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined || !(error instanceof Error)) return error;
-  const why = error.message;
+  const failure = meaning(code, error.message);
+  failure.cause = error;
+  return failure;
+}
+
+function meaning(code: number, why: string): StoreFailure {
   switch (code & 0xff) {
     // A lost race for the write-ahead log's locks is one more kind of busy.
     case CODES.SQLITE_BUSY:
@@ -62,8 +67,8 @@ export function failureOf(error: unknown): unknown {
  * The (extended) result code: Bun gives it as `errno`, Node as `errcode`, better-sqlite3 its name as `code`. undefined:
  * this error is none of SQLite's.
  */
-function codeOf(error: unknown): number | undefined {
-  const { errcode, errno, code } = error as { errcode?: unknown; errno?: unknown; code?: unknown };
+export function codeOf(error: unknown): number | undefined {
+  const { errcode, errno, code } = (error ?? {}) as { errcode?: unknown; errno?: unknown; code?: unknown };
   if (typeof errcode === 'number') return errcode;
   if (typeof code !== 'string' || !code.startsWith('SQLITE_')) return undefined;
   if (typeof errno === 'number') return errno;
