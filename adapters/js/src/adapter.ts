@@ -10,6 +10,7 @@ import { projectMemory, readSettings } from './config.js';
 import type { Settings } from './config.js';
 import { gist } from './gist.js';
 import type { Fate } from './gist.js';
+import { inParts } from './parts.js';
 import { projectIdentity } from './project_identity.js';
 import type { Caller, Text } from './service.js';
 
@@ -51,6 +52,19 @@ export interface ChildTask {
   ref?: string | undefined;
   /** The delegation could not be registered, as another process of the harness says. */
   lost?: boolean;
+}
+
+export interface Recalling {
+  query: string;
+  agent?: string | undefined;
+  limit?: number | undefined;
+  part?: number | undefined;
+}
+
+export interface Paging {
+  ref: string;
+  page: number;
+  part?: number | undefined;
 }
 
 /** The parent's model wrote something that only it can put right. The harness hands the message to the model. */
@@ -245,16 +259,16 @@ export class Adapter {
     await this.#host().ended(this.key(id)).catch((error: unknown) => void this.#failed('ending a session', error));
   }
 
-  /** Tools: what a model is answered. */
-  async recall(session: Session, query: string, agent: string | undefined, limit: number | undefined): Promise<string> {
-    return this.#tool(session, async (host, caller) => {
+  /** Tools: what a model is answered. `part`: which part of a long answer. */
+  async recall(session: Session, { query, agent, limit, part }: Recalling): Promise<string> {
+    return this.#tool(session, part, async (host, caller) => {
       const found = await host.recall(caller, query, agent, limit ?? 10);
       return found.length === 0 ? 'No memories were found.' : found.map(shown).join('\n\n');
     });
   }
 
-  async get(session: Session, ids: string[]): Promise<string> {
-    return this.#tool(session, async (host, caller) => {
+  async get(session: Session, { ids, part }: { ids: string[]; part?: number | undefined }): Promise<string> {
+    return this.#tool(session, part, async (host, caller) => {
       const { memories, unavailable } = await host.get(caller, ids);
       const said = memories.map(shown);
       if (unavailable.length > 0) said.push(`Unavailable: ${unavailable.map((id) => JSON.stringify(id)).join(', ')}.`);
@@ -262,15 +276,19 @@ export class Adapter {
     });
   }
 
-  async page(session: Session, ref: string, number: number): Promise<string> {
-    return this.#tool(session, async (host, caller) => (await host.page(caller, ref, number)).text);
+  async page(session: Session, { ref, page, part }: Paging): Promise<string> {
+    return this.#tool(session, part, async (host, caller) => (await host.page(caller, ref, page)).text);
   }
 
-  async #tool(session: Session, run: (host: Client, caller: Caller) => Promise<string>): Promise<string> {
+  async #tool(
+    session: Session,
+    part: number | undefined,
+    run: (host: Client, caller: Caller) => Promise<string>,
+  ): Promise<string> {
     try {
       const caller = await this.#caller(session);
       if (!caller.memoryOn) return 'Memory is off in this project.';
-      return await run(this.#host(), caller);
+      return inParts(await run(this.#host(), caller), part);
     } catch (error) {
       if (!(error instanceof HostFailure && error.kind === 'policy')) this.#failed('a tool', error);
       return `Error: ${text(error)}`;

@@ -27,6 +27,9 @@ export const memoryField = {
   additionalProperties: false,
 } as const;
 
+/** Harnesses cut long answers of tools, and some keep the whole text in a file, where no erasure would reach it (R17). */
+const part = { type: 'integer', description: 'The part of a long answer, from 1. Long answers say how many there are.' } as const;
+
 /** Tools that a model may call; the session is never an argument (R5). */
 export const tools = {
   memory_recall: {
@@ -37,6 +40,7 @@ export const tools = {
       query: { type: 'string', description: 'Words to look for; any text is legal.' },
       agent: { type: 'string', description: 'Search the memories of this agent, if a link lets you read them.' },
       limit: { type: 'integer', description: 'At most so many results, 1 to 100. Default 10.' },
+      part,
     },
     required: ['query'],
   },
@@ -44,6 +48,7 @@ export const tools = {
     description: 'Read stored memories by id.',
     parameters: {
       ids: { type: 'array', items: { type: 'string' }, description: 'Ids of memories.' },
+      part,
     },
     required: ['ids'],
   },
@@ -52,6 +57,7 @@ export const tools = {
     parameters: {
       snapshot_ref: { type: 'string', description: 'The snapshot that your memories name (snap_…).' },
       page: { type: 'integer', description: 'The number of the page, from 2.' },
+      part,
     },
     required: ['snapshot_ref', 'page'],
   },

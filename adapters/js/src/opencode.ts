@@ -11,7 +11,13 @@ import { memoryField, tools } from './field.js';
 /** The tool that starts a child. */
 const TASK = 'task';
 
+/** Directories that have a plugin of ours. OpenCode runs one twice that is named by a path in one list and by npm in another. */
+const RUNNING = Symbol.for('memory-prefetch.opencode');
+const running = ((globalThis as Record<symbol, unknown>)[RUNNING] ??= new Set<string>()) as Set<string>;
+
 const server: Plugin = async ({ client, directory }) => {
+  if (running.has(directory)) return {};
+  running.add(directory);
   const adapter = new Adapter('opencode', directory, (level, message) => {
     // Nobody waits for the log, and a log that fails must not stop a task.
     void client.app.log({ body: { service: 'memory-prefetch', level, message } }).catch(() => {});
@@ -58,9 +64,12 @@ const server: Plugin = async ({ client, directory }) => {
   }
 
   const models = new Map<string, { providerID: string; modelID: string }>();
-  const delegated = new Set<string>();
 
   const hooks: Hooks = {
+    async dispose() {
+      running.delete(directory);
+    },
+
     async event({ event }) {
       if (event.type === 'session.created' || event.type === 'session.updated') {
         const { id, parentID } = event.properties.info;
@@ -96,13 +105,14 @@ const server: Plugin = async ({ client, directory }) => {
         agentType: String(kind),
         model: await childModel(String(kind), sessionID),
       });
-      delegated.add(callID);
     },
 
     async 'tool.execute.after'({ tool, callID }, output) {
-      if (tool !== TASK || !delegated.delete(callID)) return;
-      const said = adapter.gist(callID, (output.metadata as { sessionId?: string } | undefined)?.sessionId);
-      if (said) output.output = `${output.output}\n\n${said}`;
+      if (tool !== TASK) return;
+      // There is none where a command's child failed.
+      const { metadata } = (output ?? {}) as { metadata?: { sessionId?: string } };
+      const said = adapter.gist(callID, metadata?.sessionId);
+      if (said && output) output.output = `${output.output}\n\n${said}`;
     },
 
     async 'experimental.chat.messages.transform'(_, { messages }) {
@@ -123,12 +133,10 @@ const server: Plugin = async ({ client, directory }) => {
     },
 
     tool: {
-      memory_recall: define('memory_recall', ({ query, agent, limit }, id) =>
-        session(id).then((known) => adapter.recall(known, query, agent, limit)),
-      ),
-      memory_get: define('memory_get', ({ ids }, id) => session(id).then((known) => adapter.get(known, ids))),
-      memory_page: define('memory_page', ({ snapshot_ref, page }, id) =>
-        session(id).then((known) => adapter.page(known, snapshot_ref, page)),
+      memory_recall: define('memory_recall', async (args, id) => adapter.recall(await session(id), args)),
+      memory_get: define('memory_get', async (args, id) => adapter.get(await session(id), args)),
+      memory_page: define('memory_page', async ({ snapshot_ref: ref, page, part }, id) =>
+        adapter.page(await session(id), { ref, page, part }),
       ),
     },
   };
@@ -152,16 +160,20 @@ const server: Plugin = async ({ client, directory }) => {
   }
 };
 
+const part = z.number().int().min(1).optional().describe(tools.memory_page.parameters.part.description);
+
 const shapes = {
   memory_recall: {
     query: z.string().describe(tools.memory_recall.parameters.query.description),
     agent: z.string().optional().describe(tools.memory_recall.parameters.agent.description),
     limit: z.number().int().min(1).max(100).optional().describe(tools.memory_recall.parameters.limit.description),
+    part,
   },
-  memory_get: { ids: z.array(z.string()).describe(tools.memory_get.parameters.ids.description) },
+  memory_get: { ids: z.array(z.string()).describe(tools.memory_get.parameters.ids.description), part },
   memory_page: {
     snapshot_ref: z.string().describe(tools.memory_page.parameters.snapshot_ref.description),
     page: z.number().int().min(1).describe(tools.memory_page.parameters.page.description),
+    part,
   },
 };
 

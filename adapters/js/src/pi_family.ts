@@ -117,9 +117,11 @@ export function registerTools(
   session: (context: Context) => Promise<Session>,
 ): void {
   const run: Record<keyof typeof tools, (on: Adapter, as: Session, args: Record<string, unknown>) => Promise<string>> = {
-    memory_recall: (on, as, args) => on.recall(as, text(args['query']) ?? '', text(args['agent']), whole(args['limit'])),
-    memory_get: (on, as, args) => on.get(as, Array.isArray(args['ids']) ? args['ids'].map(String) : []),
-    memory_page: (on, as, args) => on.page(as, text(args['snapshot_ref']) ?? '', whole(args['page']) ?? 0),
+    memory_recall: (on, as, { query, agent, limit, part }) =>
+      on.recall(as, { query: text(query) ?? '', agent: text(agent), limit: whole(limit), part: whole(part) }),
+    memory_get: (on, as, { ids, part }) => on.get(as, { ids: Array.isArray(ids) ? ids.map(String) : [], part: whole(part) }),
+    memory_page: (on, as, { snapshot_ref: ref, page, part }) =>
+      on.page(as, { ref: text(ref) ?? '', page: whole(page) ?? 0, part: whole(part) }),
   };
   for (const [name, answer] of Object.entries(run)) {
     const { description, parameters, required } = tools[name as keyof typeof tools];
