@@ -87,6 +87,7 @@ export class Client {
     this.#worker = undefined;
     if (!worker) return;
     const ended = new Promise((resolve) => worker.once('exit', resolve));
+    worker.ref();
     worker.postMessage('close');
     await ended;
   }

@@ -1,0 +1,126 @@
+// What the adapters ask of the host: every delegation is registered, a child gets its own, live content is found again
+// after a restart, and what the user has set stays.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Capacity, Claim } from '../dist/contract.js';
+import { PolicyError, Prefetch } from '../dist/host.js';
+import { Service } from '../dist/service.js';
+import type { Caller, Delegating } from '../dist/service.js';
+import { SqliteStore } from '../dist/sqlite/store.js';
+
+const capacity: Capacity = { budget: { tag: 'tokens', val: 10_000 }, model: undefined, overflow: 'refuse' };
+
+const parent: Caller = { key: { harness: 'h', id: 'lead' }, agent: 'a', project: 'p', parent: undefined, memoryOn: true };
+
+function child(id: string, more: Partial<Caller> = {}): Caller {
+  return { key: { harness: 'h', id }, agent: 'b', project: 'p', parent: parent.key, memoryOn: true, ...more };
+}
+
+function delegating(task: string, memory: unknown, callId?: string): Delegating {
+  return { task, memory, capacity, agentType: undefined, callId, ttlSeconds: undefined };
+}
+
+const byText = (task: string): Claim => ({ tag: 'parent-session', val: { task, agentType: undefined, registersAll: true } });
+
+function service(file = join(mkdtempSync(join(tmpdir(), 'memory-prefetch-service-')), 's.db')): Service {
+  return new Service(new Prefetch(SqliteStore.open(file)));
+}
+
+function remember(on: Service, id: string, body: string): void {
+  on.recall(parent, '', undefined, 1);
+  const shared = { owner: 'a', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true } as const;
+  on.prefetch.store.addMemory({ id, body, ...shared }, 0n);
+}
+
+test('a delegation without memories is registered too, and its child gets none', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  on.register(parent, delegating('With.', { prefetch_ids: ['1'] }));
+  assert.equal(on.register(parent, delegating('Without.', undefined)).tag, 'handed-over');
+  assert.equal(on.register(parent, delegating('Null is none.', null)).tag, 'handed-over');
+  const { answer, texts } = on.claim(child('c'), 'start', byText('Without.'));
+  assert.deepEqual([answer.outcome, texts], [{ tag: 'nothing' }, []]);
+  assert.match(on.claim(child('d'), 'start', byText('With.')).texts[0]?.text ?? '', /one/);
+});
+
+test('a field that cannot be read is malformed, and says what is allowed', () => {
+  const on = service();
+  const wrong: [unknown, RegExp][] = [
+    [{ ids: ['1'] }, /ids.*prefetch_ids/s],
+    [{ prefetch_ids: [] }, /no memory ids/],
+    [{ prefetch_ids: [1.5] }, /number 1 of prefetch_ids/],
+    [{ prefetch_ids: ['1'], mode: 'warm' }, /warm/],
+    [{ prefetch_ids: ['1'], snapshot_ref: 'snap_1' }, /has both snapshot_ref and prefetch_ids/],
+    ['11, 55', /not an object/],
+  ];
+  for (const [memory, why] of wrong) {
+    assert.throws(
+      () => on.register(parent, delegating('x', memory)),
+      (error) => error instanceof PolicyError && error.error.tag === 'malformed' && why.test(error.message),
+      JSON.stringify(memory),
+    );
+  }
+});
+
+test('what stands in the requests names the turn that it came with', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  remember(on, '2', 'two');
+  on.register(parent, delegating('First.', { prefetch_ids: ['1'] }));
+  on.claim(child('c'), 'm1', byText('First.'));
+  on.register(parent, delegating('Second.', { prefetch_ids: ['2'] }));
+  const { texts } = on.claim(child('c'), 'm2', byText('Second.'));
+  assert.deepEqual(texts.map(({ occasion }) => occasion), ['m1', 'm2']);
+  assert.ok(texts[0]!.text.includes('one') && texts[1]!.text.includes('two'));
+});
+
+test('live content is as it is now, at each request and after a restart', () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'memory-prefetch-service-')), 's.db');
+  const first = service(file);
+  remember(first, '1', 'as it was');
+  first.register(parent, delegating('Live.', { prefetch_ids: ['1'], mode: 'live' }));
+  // One that was given nothing must not be taken for a live one.
+  first.register(parent, delegating('Nothing.', undefined));
+  first.claim(child('n'), 'start', byText('Nothing.'));
+  assert.match(first.claim(child('c'), 'm1', byText('Live.')).texts[0]?.text ?? '', /as it was/);
+  first.prefetch.store.editMemory('1', { body: 'as it is' }, 1n);
+  assert.match(first.replay(child('c'))[0]?.text ?? '', /as it is/);
+  first.close();
+  const second = service(file);
+  assert.match(second.replay(child('c'))[0]?.text ?? '', /as it is/);
+  assert.deepEqual(second.replay(child('n')), []);
+  second.close();
+});
+
+test('memory that is off for the child is neither given nor mentioned; what the user set stays set', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  on.register(parent, delegating('Off.', { prefetch_ids: ['1'] }));
+  const off = on.claim(child('c', { memoryOn: false }), 'start', byText('Off.'));
+  assert.deepEqual([off.answer.outcome.tag, off.texts], ['memory-off', []]);
+  const { store } = on.prefetch;
+  store.putProject({ id: 'p', workspace: 'w', memoryOn: false, trusted: false, attributes: [] });
+  assert.equal(on.register(parent, delegating('Off too.', { prefetch_ids: ['1'] })).tag, 'memory-off');
+  assert.deepEqual(store.projects(['p']), [{ id: 'p', workspace: 'w', memoryOn: false, trusted: false, attributes: [] }]);
+});
+
+test('a project that cannot be named sees nothing', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  const nameless: Caller = { ...parent, key: { harness: 'h', id: 'nameless' }, project: undefined };
+  assert.deepEqual(on.get(nameless, ['1']), { memories: [], unavailable: ['1'] });
+});
+
+test('whether a call’s memories were taken is known from its id', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  on.register(parent, delegating('Take.', { prefetch_ids: ['1'] }, 'call'));
+  assert.equal(on.taken(parent, 'call'), false);
+  on.claim(child('c'), 'start', byText('Take.'));
+  assert.equal(on.taken(parent, 'call'), true);
+  assert.equal(on.taken(parent, 'another'), false);
+});
