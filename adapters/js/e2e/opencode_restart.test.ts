@@ -1,12 +1,14 @@
 // What a child was given, in the real OpenCode, after whatever takes it out of a process's memory: a crash at any point of
-// the delegation, a later process, a compaction, an edit of the source.
+// the delegation, another process, a compaction, an edit of the source. One crash serves for all, since a start is slow.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { BLOCK_HEAD, blockWith, childOf, first, givenIn, timesIn } from './opencode_requests.js';
-import { PLUGIN, Scene, sessionOf, task } from './opencode_scene.js';
+import type { ModelRequest } from './model_server.js';
+import { PACKAGE, Scene, sessionOf, task } from './opencode_scene.js';
+import { until } from './waiting.js';
 
 /** Tokens of the model's window, and what is kept free in it. A step that used up the rest brings a compaction. */
 const CONTEXT = 20_000;
@@ -29,81 +31,44 @@ const HOLDING = `export default {
 };
 `;
 
-// Prepared first: OpenCode's configuration names it.
-const scene = await Scene.make({ context: CONTEXT, output: OUTPUT, plugin: [PLUGIN, './holding.mjs'] });
+const scene = await Scene.make({ context: CONTEXT, output: OUTPUT, plugin: [PACKAGE, './holding.mjs'] });
 writeFileSync(join(scene.home, '.config', 'opencode', 'holding.mjs'), HOLDING);
 scene.remember(bodies);
 after(() => scene.close());
 
-/** Another process, in which the user goes on in this session. Answers the requests that came of it. */
-async function goOn(session: string) {
+/** What children had before the crash. */
+const kept: Record<string, { id: string; block: string }> = {};
+
+/** The user goes on in this session. Answers the requests that came of it. */
+async function goOn(id: string, go: () => Promise<unknown>): Promise<ModelRequest[]> {
   const from = scene.model.requests.length;
-  const { code, stdout, stderr } = await scene.opencode.run('Go on.', { session, directory: scene.directory });
-  assert.equal(code, 0, stdout + stderr);
-  return scene.model.requests.slice(from).filter((request) => sessionOf(request) === session);
+  await go();
+  const requests = scene.model.requests.slice(from).filter((request) => sessionOf(request) === id);
+  assert.ok(requests.length > 0);
+  return requests;
 }
 
-scene.test('after a restart and an edit, the same bytes', async () => {
-  const { children } = await scene.play([task('Before the restart.', { prefetch_ids: ['11', '12'] })]);
-  const block = blockWith(children[0]!, ['11', '12'], bodies);
-  await scene.crash();
-  scene.program.run(['memory', 'edit', '11', '--body', 'The login form autofills.']);
-  try {
-    const requests = await goOn(children[0]!.id);
-    assert.ok(requests.length > 0);
-    for (const request of requests) {
-      assert.deepEqual(givenIn(request), [block]);
-      assert.equal(timesIn(request, block), 1);
-    }
-  } finally {
-    scene.program.run(['memory', 'edit', '11', '--body', bodies['11']]);
-  }
-});
+/** As `goOn`, in the server. */
+async function goOnThere(id: string): Promise<ModelRequest[]> {
+  const server = await scene.server();
+  return goOn(id, () => server.prompt(id, 'Go on.'));
+}
 
-scene.test('after a crash in the middle of its first turn, the same bytes', async () => {
+/** Has a parent delegate in a process that will not get to its end. */
+async function begin(prompt: string, ids: string[], child?: () => Promise<never>): Promise<string> {
   const server = await scene.server();
   const parent = await server.createSession();
-  const from = scene.model.requests.length;
-  const asked = new Promise<void>((resolve) => {
-    // Never answered: this request is the last thing that happens in the process.
-    scene.plan(parent, [task('Crash in here.', { prefetch_ids: ['12'] })], () => {
-      resolve();
-      return new Promise(() => {});
-    });
-  });
-  const prompted = server.prompt(parent, 'Begin.').catch(() => undefined);
-  await asked;
-  const child = childOf(scene.played(parent, from), 'Crash in here.');
-  const block = blockWith(child, ['12'], bodies);
-  await scene.crash();
-  await prompted;
+  scene.plan(parent, [task(prompt, { prefetch_ids: ids })], child);
+  void server.prompt(parent, 'Begin.').catch(() => {});
+  return parent;
+}
 
-  scene.plan(parent, []);
-  const [request] = await goOn(child.id);
-  assert.deepEqual(givenIn(request!), [block]);
+scene.test('before the crash: a child that is done', async () => {
+  const [child] = (await scene.play([task('Done before.', { prefetch_ids: ['11', '12'] })])).children;
+  kept['done'] = { id: child!.id, block: blockWith(child!, ['11', '12'], bodies) };
 });
 
-scene.test('a delegation outlives a crash before its child began', async () => {
-  const server = await scene.server();
-  const parent = await server.createSession();
-  const prompt = `${HELD} The child begins in another process.`;
-  scene.plan(parent, [task(prompt, { prefetch_ids: ['11'] })]);
-  const prompted = server.prompt(parent, 'Begin.').catch(() => undefined);
-  await until(() => scene.program.run(['snapshots', 'list']).includes(parent));
-  await scene.crash();
-  await prompted;
-
-  // OpenCode does not take the call up again, so the child is started as its program would.
-  const later = await scene.server();
-  const id = await later.createSession({ parentID: parent });
-  const from = scene.model.requests.length;
-  await later.prompt(id, prompt, 'general');
-  const [child] = scene.played(parent, from).children;
-  assert.equal(child!.id, id);
-  blockWith(child!, ['11'], bodies);
-});
-
-scene.test('through a compaction and a restart after it, the same bytes, once', async () => {
+scene.test('through a compaction, the same bytes, once in each request', async () => {
   const { children } = await scene.play([task('Grow too large.', { prefetch_ids: ['11', '12'] })], {
     child: (_, step) => (step === 1 ? look : step === 2 ? { ...look, ...FULL } : undefined),
   });
@@ -115,28 +80,60 @@ scene.test('through a compaction and a restart after it, the same bytes, once', 
   assert.match(compacting!.raw, /<conversation>/);
   assert.equal(timesIn(compacted!, 'Grow too large.'), 0, 'its first message is gone');
   assert.deepEqual(givenIn(compacted!), [block]);
-
-  await scene.crash();
-  const [later] = await goOn(child!.id);
-  assert.deepEqual(givenIn(later!), [block]);
-  assert.equal(timesIn(later!, BLOCK_HEAD), 1);
+  kept['compacted'] = { id: child!.id, block };
 });
 
-scene.test('a whole delegation in a process of its own, as on the command line', async () => {
+scene.test('before the crash: a child in the middle of its first turn', async () => {
   const from = scene.model.requests.length;
-  const session = await (await scene.server()).createSession();
+  // Never answered.
+  const parent = await begin('In the middle.', ['12'], () => new Promise(() => {}));
+  await until(() => scene.played(parent, from).children.length > 0);
+  const child = childOf(scene.played(parent, from), 'In the middle.');
+  kept['in the middle'] = { id: child.id, block: blockWith(child, ['12'], bodies) };
+  scene.plan(parent, []);
+});
+
+scene.test('a delegation outlives a crash before its child began', async () => {
+  const prompt = `${HELD} The child begins in another process.`;
+  const parent = await begin(prompt, ['11']);
+  await until(() => scene.program.run(['snapshots', 'list']).includes(parent));
   await scene.crash();
+  scene.program.run(['memory', 'edit', '11', '--body', 'The login form autofills.']);
+
+  // OpenCode does not take the call up again, so the child is started as its program would.
+  const server = await scene.server();
+  const id = await server.createSession({ parentID: parent });
+  const from = scene.model.requests.length;
+  await server.prompt(id, prompt, 'general');
+  const [child] = scene.played(parent, from).children;
+  assert.equal(child!.id, id);
+  blockWith(child!, ['11'], bodies);
+});
+
+for (const what of ['done', 'in the middle', 'compacted']) {
+  scene.test(`after the crash, and an edit of a memory, the same bytes: the child that was ${what}`, async () => {
+    const { id, block } = kept[what]!;
+    for (const request of await goOnThere(id)) {
+      assert.deepEqual(givenIn(request), [block]);
+      assert.equal(timesIn(request, BLOCK_HEAD), 1);
+    }
+  });
+}
+
+scene.test('in processes of their own, at the same time: the child that was done, and another delegation', async () => {
+  const server = await scene.server();
+  const session = await server.createSession();
+  await scene.crash();
+  const { id, block } = kept['done']!;
+  const from = scene.model.requests.length;
   scene.plan(session, [task('From the command line.', { prefetch_ids: ['12'] })]);
-  const { code } = await scene.opencode.run('Begin.', { session, directory: scene.directory });
-  assert.equal(code, 0);
+  const run = async (of: string) => {
+    const { code, stdout, stderr } = await scene.opencode.run('Go on.', { session: of, directory: scene.directory });
+    assert.equal(code, 0, stdout + stderr);
+  };
+  const [later] = await Promise.all([goOn(id, () => run(id)), run(session)]);
+  for (const request of later) assert.deepEqual(givenIn(request), [block]);
   const child = childOf(scene.played(session, from), 'From the command line.');
   blockWith(child, ['12'], bodies);
   assert.equal(first(child).headers['x-parent-session-id'], session);
 });
-
-async function until(holds: () => boolean): Promise<void> {
-  for (let tries = 0; !holds(); tries++) {
-    assert.ok(tries < 100, 'within some seconds');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}

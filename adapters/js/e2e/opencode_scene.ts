@@ -13,8 +13,8 @@ import type { OpenCodeOptions } from './opencode.js';
 import { OpenCodeServer } from './opencode_server.js';
 import { Program } from './program.js';
 
-/** The plugin as it is built. */
-export const PLUGIN = fileURLToPath(new URL('../dist/opencode.js', import.meta.url));
+/** The package, which is what a user names as the plugin (docs/harnesses.md). */
+export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 
 /** The agent that a user talks to in OpenCode. */
 export const PARENT_AGENT = 'build';
@@ -80,7 +80,7 @@ export class Scene {
     this.opencode = new OpenCode(program, {
       home: this.home,
       baseUrl: model.baseUrl,
-      plugin: [PLUGIN],
+      plugin: [PACKAGE],
       ...options,
       env: { MEMORY_PREFETCH_STORE: `sqlite:${this.store}`, ...options.env },
     });
@@ -147,15 +147,18 @@ export class Scene {
 
   /** A test in this scene. */
   test(name: string, run: () => Promise<void>): void {
-    void test(name, { timeout: TEST_MS }, async () => {
-      try {
-        await run();
-        if (this.model.faults.length > 0) throw this.model.faults[0];
-      } catch (error) {
-        this.#failed = true;
-        throw error;
-      }
-    });
+    void test(name, { timeout: TEST_MS }, () => this.keepIfFailed(run));
+  }
+
+  /** What is left of a scene in which something failed is kept. */
+  async keepIfFailed(run: () => Promise<void>): Promise<void> {
+    try {
+      await run();
+      if (this.model.faults.length > 0) throw this.model.faults[0];
+    } catch (error) {
+      this.#failed = true;
+      throw error;
+    }
   }
 
   async close(): Promise<void> {

@@ -7,11 +7,6 @@ import type { OpenCode, Running } from './opencode.js';
 const START_MS = 60_000;
 const ASK_MS = 60_000;
 
-export interface StoredMessage {
-  info: { id: string; role: string; agent?: string; error?: unknown };
-  parts: { type: string; text?: string; state?: { status: string; output?: string; error?: string } }[];
-}
-
 export class OpenCodeServer {
   readonly #running: Running;
   readonly #url: string;
@@ -43,22 +38,23 @@ export class OpenCodeServer {
   }
 
   /** Answers when the agent has nothing more to do. */
-  async prompt(session: string, text: string, agent?: string, directory?: string): Promise<StoredMessage> {
+  async prompt(session: string, text: string, agent?: string, directory?: string): Promise<void> {
     const body = { parts: [{ type: 'text', text }], ...(agent === undefined ? {} : { agent }) };
-    return this.#ask('POST', `/session/${session}/message`, body, directory);
+    await this.#ask('POST', `/session/${session}/message`, body, directory);
   }
 
-  /** What OpenCode keeps of a session. */
-  async messages(session: string): Promise<StoredMessage[]> {
-    return this.#ask('GET', `/session/${session}/message`);
-  }
-
-  async children(session: string): Promise<string[]> {
-    return (await this.#ask<{ id: string }[]>('GET', `/session/${session}/children`)).map(({ id }) => id);
+  /** Runs one of the user's own commands, and answers when there is nothing more to do. */
+  async command(session: string, command: string, given: string): Promise<void> {
+    await this.#ask('POST', `/session/${session}/command`, { command, arguments: given });
   }
 
   async deleteSession(session: string): Promise<void> {
     await this.#ask('DELETE', `/session/${session}`);
+  }
+
+  /** Has it forget what it has read of its configuration, with all plugins: the next call reads all of it. */
+  async reload(): Promise<void> {
+    await this.#ask('POST', '/instance/dispose');
   }
 
   /** Ends the process at once. */
