@@ -3,14 +3,18 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -18,7 +22,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Prefetch, PolicyError } from '../dist/host.js';
 import { MagicContext } from '../dist/sources/magic_context.js';
@@ -141,10 +145,15 @@ const names = (dir: string) => readdirSync(dir).sort();
 const untouched =
   choose(undefined) === 'better' ? ['context.db', 'context.db-shm', 'context.db-wal'] : ['context.db'];
 
+/** Ends those of tests that failed, which would keep this process running. */
+const running = new Set<ChildProcess>();
+after(() => running.forEach((child) => child.kill('SIGKILL')));
+
 /** A process that has a database open and does what it is told. */
 async function start(path: string) {
   const script = fileURLToPath(new URL('program.js', import.meta.url));
   const child = spawn(process.execPath, [script, path], { stdio: ['pipe', 'pipe', 'inherit'] });
+  running.add(child);
   const ended = new Promise((resolve) => child.on('close', resolve));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const reply = async () => assert.equal((await lines.next()).value, 'reply: done');
@@ -453,6 +462,30 @@ test('a database with a rollback journal, and one that a crash has left half wri
   assert.ok(failure.kind === 'other' && failure.why.includes('start its own program'), failure.message);
   assert.deepEqual(context.bytes(), half);
 });
+
+test('where its program is in this process too, no handle is closed, which would drop the locks of that', () => {
+  const context = fresh();
+  const handles = () => readdirSync('/dev/fd').filter((handle) => isLink(`/dev/fd/${handle}`, context.path)).length;
+  const alone = context.open();
+  assert.equal(handles(), 1);
+  alone.close();
+  assert.equal(handles(), 0);
+
+  const source = context.open();
+  const its = openSync(context.path, 'r');
+  source.close();
+  assert.equal(handles(), 2);
+  closeSync(its);
+});
+
+/** Whether these are one file. */
+function isLink(handle: string, path: string): boolean {
+  try {
+    return statSync(handle).ino === statSync(path).ino;
+  } catch {
+    return false;
+  }
+}
 
 test('files that are no such database', () => {
   const dir = mkdtempSync(join(tmpdir(), 'no-database-'));

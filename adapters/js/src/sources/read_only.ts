@@ -34,6 +34,12 @@ interface Open {
 /** Another one whenever the schema may be another one. */
 export type SchemaVersion = string;
 
+/**
+ * Connections that stay open until the process ends. POSIX drops all locks of a process on a file when one handle on it is
+ * closed, and the file's own program may be in this process too, with a copy of SQLite that knows nothing of ours.
+ */
+const kept: Connection[] = [];
+
 /** The file, opened when it is first needed. */
 export class ReadOnly {
   #open: Open | undefined;
@@ -137,9 +143,9 @@ export class ReadOnly {
   #drop(): void {
     const open = this.#open;
     this.#open = undefined;
-    // POSIX drops all locks of a process on a file when one handle on it is closed. Its own program may be in this process
-    // too, and may have a copy of SQLite that knows nothing of ours: then it keeps the handle, for as long as it runs.
-    if (open && handlesOf(open.file) <= 1) open.connection.close();
+    if (open === undefined) return;
+    if (handlesOf(open.file) > 1) kept.push(open.connection);
+    else open.connection.close();
   }
 
   #absent(why: string): StoreFailure {
