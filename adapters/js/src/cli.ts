@@ -43,11 +43,51 @@ Example, in a clone of the repository:
       return failed === 0 ? 0 : 1;
     },
   },
+  doctor: {
+    about: 'look at the set-up, and prove a delivery in each harness',
+    help: `Usage: memory-prefetch-js doctor [--no-run] [opencode|pi|omp]...
+
+Looks at what a delivery needs: SQLite, the configuration, the project that you are in, the store, the memories. Then it
+starts the real harness as you have set it up, beside a model of its own that follows a script: a parent delegates and
+names a memory, and what the agent's first request contains is looked at, byte for byte. Some seconds each.
+
+  opencode, pi, omp  which harnesses to start; without a name, all whose programs are on PATH
+  --no-run           start none
+
+Your store, your sessions and your memories are not touched, and no model is asked but the scripted one: what is made, is
+made in a temporary directory. Run it in the project that you want to know about: what is set up there counts, too.
+
+Each line is a finding: "ok", "note" for what you may want to know, "FAIL" for what is wrong, with what to do about it.
+Exits with 1 if anything is wrong.
+
+Examples:
+  memory-prefetch-js doctor
+  memory-prefetch-js doctor opencode
+  MEMORY_PREFETCH_PI=~/pi/node_modules/.bin/pi memory-prefetch-js doctor pi`,
+    async run(args) {
+      const { values, positionals: names } = parsed(args, { 'no-run': { type: 'boolean' } });
+      const { SUBJECTS, examine, verdict } = await import('./doctor/command.js');
+      const { shown } = await import('./doctor/finding.js');
+      const known = SUBJECTS.map(({ name }) => name);
+      const unknown = names.find((name) => !known.includes(name));
+      if (unknown !== undefined) throw new Misuse(`there is no harness ${unknown}; known are ${known.join(', ')}`);
+      const stop = new AbortController();
+      // What was started and made is ended and removed first.
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
+      const wrong = await examine({ names, run: !values['no-run'] }, stop.signal, (finding) => print(shown(finding)));
+      print(verdict(wrong));
+      return wrong === 0 ? 0 : 1;
+    },
+  },
 };
 
 function positionals(args: string[]): string[] {
+  return parsed(args, {}).positionals;
+}
+
+function parsed(args: string[], options: Record<string, { type: 'boolean' }>) {
   try {
-    return parseArgs({ args, options: {}, allowPositionals: true, strict: true }).positionals;
+    return parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
     throw new Misuse(error instanceof Error ? error.message : String(error));
   }

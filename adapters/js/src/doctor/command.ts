@@ -1,0 +1,51 @@
+// The verb `doctor`: which checks are made, in which order, and what is said of them.
+
+import { doctor } from './doctor.js';
+import type { Finding, Report } from './finding.js';
+import { prove } from './prove.js';
+import { omp } from './prove_omp.js';
+import { opencode } from './prove_opencode.js';
+import { pi } from './prove_pi.js';
+import { find } from './start.js';
+
+/** The harnesses that can be named. */
+export const SUBJECTS = [opencode, pi, omp];
+
+export interface Asked {
+  /** Names of harnesses; none: all whose programs are there. */
+  names: string[];
+  /** Whether to start them. */
+  run: boolean;
+}
+
+/** Answers how many findings are wrong. `names` are known ones. */
+export async function examine({ names, run }: Asked, signal: AbortSignal, report: Report): Promise<number> {
+  let wrong = 0;
+  const say = (finding: Finding) => {
+    if (finding.state === 'wrong') wrong += 1;
+    report(finding);
+  };
+  const known = await doctor(process.cwd(), say);
+  const asked = names.length > 0 ? SUBJECTS.filter(({ name }) => names.includes(name)) : SUBJECTS;
+  const found = asked.map((subject) => ({ subject, program: find(subject.name, subject.variable) }));
+  for (const { subject, program } of found) {
+    if (signal.aborted) break;
+    if (program !== undefined) {
+      if (run) await prove(subject, program, known, signal, say);
+      else say({ state: 'note', what: `${subject.title} was not started: ${program}` });
+    } else if (names.length > 0) {
+      say({ state: 'wrong', what: `there is no program \`${subject.name}\` on PATH`, hint: subject.install });
+    }
+  }
+  if (found.every(({ program }) => program === undefined) && names.length === 0) {
+    const programs = SUBJECTS.map(({ name }) => name).join(', ');
+    say({ state: 'note', what: `no harness is on PATH, so none was tried: ${programs}` });
+  }
+  return wrong;
+}
+
+/** The last line. */
+export function verdict(wrong: number): string {
+  if (wrong === 0) return 'Nothing is wrong.';
+  return wrong === 1 ? 'One thing is wrong: see FAIL above.' : `${wrong} things are wrong: see FAIL above.`;
+}
