@@ -176,6 +176,8 @@ export function makeImports(state: State): Imports {
 
   const memories = () => state.memories ?? state.store;
 
+  const warn = (line: string) => state.log('warn', line);
+
   const readable = (row: Memory) => {
     if (isReadable(row)) return true;
     state.log('warn', 'a memory is left out, since its category, version, owner or project is longer than names are');
@@ -208,16 +210,19 @@ export function makeImports(state: State): Imports {
       sessions: (keys) =>
         ask('read', () => {
           expect(keys.length);
-          return overlay.sessions(state.store, state.memories, keys);
+          return overlay.sessions(state.store, state.memories, keys, warn);
         }),
       projects: (ids) =>
         ask('read', () => {
           expect(ids.length);
-          return overlay.projects(state.store, state.memories, ids);
+          return overlay.projects(state.store, state.memories, ids, warn);
         }),
       workspaceProjects: (workspace) =>
         ask('read', () =>
-          handInAll(overlay.workspaceProjects(state.store, state.memories, workspace), (row) => 64 + bytes(row.id)),
+          handInAll(
+            overlay.workspaceProjects(state.store, state.memories, workspace, warn),
+            (row) => 64 + bytes(row.id),
+          ),
         ),
       links: (agent, others) =>
         ask('read', () =>

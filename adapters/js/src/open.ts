@@ -7,18 +7,21 @@ import { Prefetch } from './host.js';
 import type { Log } from './imports.js';
 import { Service } from './service.js';
 import { MagicContext } from './sources/magic_context.js';
+import { onceThere } from './sources/source.js';
 import { SqliteStore } from './sqlite/store.js';
 import { StoreFailure } from './store.js';
 
-/** Throws `StoreFailure`. A store that is not there is made; its directory only where the default is. */
+/**
+ * Throws `StoreFailure`. A store that is not there is made; its directory only where the default is. Another program's
+ * memories need not be there yet.
+ */
 export async function openService(settings: Settings, log?: Log): Promise<Service> {
   if (settings.isDefaultStore) makeDirectory(dirname(settings.store));
   const store = await SqliteStore.open(settings.store, { busyTimeoutMs: settings.busyTimeoutMs, create: true });
-  const { memories } = settings;
-  const source = memories && (await MagicContext.open(memories.path, {
-    busyTimeoutMs: settings.busyTimeoutMs,
-    trusted: settings.memoriesTrusted,
-  }));
+  const { memories, busyTimeoutMs, memoriesTrusted: trusted } = settings;
+  const warn = (line: string) => log?.('warn', line);
+  const source =
+    memories && onceThere(() => MagicContext.open(memories.path, { busyTimeoutMs, trusted, warn }), warn);
   return new Service(new Prefetch(store, { memories: source, ...(log && { log }) }));
 }
 

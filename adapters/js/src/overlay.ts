@@ -5,19 +5,28 @@ import type { Project, Session, SessionKey } from './contract.js';
 import { StoreFailure } from './store.js';
 import type { Memories, Place, Store } from './store.js';
 
+/** Is told what a person should know. */
+type Warn = (line: string) => void;
+
 /** `directory.projects` */
-export function projects(store: Store, source: Memories | undefined, ids: string[]): (Project | undefined)[] {
+export function projects(store: Store, source: Memories | undefined, ids: string[], warn: Warn): (Project | undefined)[] {
   const known = store.projects(ids);
   if (source?.places === undefined) return known;
-  const places = placesOf(source, ids);
+  const places = placesOf(source, ids, warn);
   return ids.map((id, index) => placed(known[index], places[index], id));
 }
 
 /** `directory.sessions` */
-export function sessions(store: Store, source: Memories | undefined, keys: SessionKey[]): (Session | undefined)[] {
+export function sessions(
+  store: Store,
+  source: Memories | undefined,
+  keys: SessionKey[],
+  warn: Warn,
+): (Session | undefined)[] {
   const known = store.sessions(keys);
   if (source?.places === undefined) return known;
-  const places = placesOf(source, known.flatMap((session) => (session?.project ? [session.project.id] : [])));
+  const ids = known.flatMap((session) => (session?.project ? [session.project.id] : []));
+  const places = placesOf(source, ids, warn);
   let next = 0;
   return known.map((session) => {
     if (!session?.project) return session;
@@ -26,27 +35,33 @@ export function sessions(store: Store, source: Memories | undefined, keys: Sessi
 }
 
 /** `directory.workspace-projects` */
-export function workspaceProjects(store: Store, source: Memories | undefined, workspace: string): Project[] {
+export function workspaceProjects(
+  store: Store,
+  source: Memories | undefined,
+  workspace: string,
+  warn: Warn,
+): Project[] {
   const inside = store.workspaceProjects(workspace);
   if (source?.places === undefined) return inside;
-  const members = orNothing(() => source.members?.(workspace)) ?? [];
+  const members = orNothing(() => source.members?.(workspace), warn) ?? [];
   const ids = [...new Set([...inside.map((project) => project.id), ...members])].sort();
-  return projects(store, source, ids).filter((project) => project?.workspace === workspace) as Project[];
+  return projects(store, source, ids, warn).filter((project) => project?.workspace === workspace) as Project[];
 }
 
-function placesOf(source: Memories, ids: string[]): (Place | undefined)[] {
-  const places = orNothing(() => source.places?.(ids)) ?? ids.map(() => undefined);
+function placesOf(source: Memories, ids: string[], warn: Warn): (Place | undefined)[] {
+  const places = orNothing(() => source.places?.(ids), warn) ?? ids.map(() => undefined);
   if (places.length === ids.length) return places;
   throw new StoreFailure('damaged', 'the source of memories answered for another number of projects than was asked for');
 }
 
 /** What a source that is gone knows is nothing: what was frozen goes on without it, by what the user's directory says. */
-function orNothing<T>(ask: () => T): T | undefined {
+function orNothing<T>(ask: () => T, warn: Warn): T | undefined {
   try {
     return ask();
   } catch (error) {
-    if (error instanceof StoreFailure && error.kind === 'absent') return undefined;
-    throw error;
+    if (!(error instanceof StoreFailure && error.kind === 'absent')) throw error;
+    warn(`the source of memories is not there: ${error.why}`);
+    return undefined;
   }
 }
 

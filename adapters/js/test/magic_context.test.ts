@@ -26,7 +26,7 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Prefetch, PolicyError } from '../dist/host.js';
 import { MagicContext } from '../dist/sources/magic_context.js';
-import { unreachable } from '../dist/sources/source.js';
+import { onceThere } from '../dist/sources/source.js';
 import type { SourceOptions } from '../dist/sources/source.js';
 import { choose, connect } from '../dist/sqlite/driver.js';
 import type { Connection } from '../dist/sqlite/driver.js';
@@ -292,13 +292,23 @@ test('what was frozen stays when the source changes, and when it is gone', async
   );
 });
 
-test('a source that cannot be opened', () => {
-  const source = unreachable(new StoreFailure('absent', 'it is not there'));
-  assert.deepEqual(source.memories([], 0), []);
-  const over = component(source, ['git:a']);
-  assert.throws(() => over.get('git:a', ['1']), /it is not there/);
-  assert.throws(() => over.recall('git:a', 'one'), /it is not there/);
+test('a source that cannot be opened yet', () => {
+  const context = fresh();
+  context.add(1, 'git:a', 'X', 'one');
+  const away = `${context.path}.away`;
+  renameSync(context.path, away);
+  const said: string[] = [];
+  const over = component(onceThere(() => context.open(), (line) => said.push(line)), ['git:a']);
+  assert.throws(() => over.get('git:a', ['1']), /cannot be read/);
+  assert.throws(() => over.recall('git:a', 'one'), /cannot be read/);
   assert.deepEqual(over.prefetch.forget(['1']).memories, []);
+  assert.deepEqual(over.prefetch.replay(key('child of git:a')), []);
+  assert.equal(said.length, 1);
+  writeFileSync(context.path, 'no database');
+  assert.throws(() => over.get('git:a', ['1']), /not an SQLite file/);
+  assert.deepEqual(over.prefetch.replay(key('child of git:a')), []);
+  renameSync(away, context.path);
+  assert.deepEqual(over.get('git:a', ['1']), [['one'], []]);
 });
 
 test('a link to the database, and another file in its place', async () => {

@@ -24,18 +24,37 @@ export interface SourceOptions {
 }
 
 /**
- * A source that cannot be opened. What was frozen, and what names no memory, goes on without it; whatever reads a memory
- * answers with the failure.
+ * A source that is opened as soon as it can be, at the beginning of a unit of work. Until then what was frozen, and what
+ * names no memory, goes on without it; whatever reads a memory answers with the failure, of which `warn` is told once.
  */
-export function unreachable(failure: StoreFailure): Memories {
-  const fail = () => {
-    throw failure;
+export function onceThere(open: () => Memories, warn: (line: string) => void = () => {}): Memories {
+  let source: Memories | undefined;
+  let failure = new StoreFailure('other', 'no unit of work is open');
+  let warned = false;
+  const opened = () => {
+    if (source === undefined) throw failure;
+    return source;
   };
   return {
-    memories: (ids) => (ids.length === 0 ? [] : fail()),
-    search: fail,
-    recordAccess() {},
-    erase: () => [],
+    begin() {
+      try {
+        source ??= open();
+      } catch (error) {
+        if (!(error instanceof StoreFailure)) throw error;
+        failure = error;
+        if (!warned) warn(`the source of memories cannot be opened: ${error.message}`);
+        warned = true;
+      }
+      source?.begin?.();
+    },
+    end: () => source?.end?.(),
+    memories: (ids, maxBytes) => (ids.length === 0 ? [] : opened().memories(ids, maxBytes)),
+    search: (filter, query, limit, maxBytes) => opened().search(filter, query, limit, maxBytes),
+    recordAccess: (ids, at) => source?.recordAccess(ids, at),
+    erase: (ids) => source?.erase(ids) ?? [],
+    places: (projects) => source?.places?.(projects) ?? projects.map(() => undefined),
+    members: (workspace) => source?.members?.(workspace) ?? [],
+    close: () => source?.close?.(),
   };
 }
 
