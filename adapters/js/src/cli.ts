@@ -54,8 +54,8 @@ names a memory, and what the agent's first request contains is looked at, byte f
   opencode, pi, omp  which harnesses to start; without a name, all whose programs are on PATH
   --no-run           start none
 
-Your store, your sessions and your memories are not touched, and no model is asked but the scripted one: what is made, is
-made in a temporary directory. Run it in the project that you want to know about: what is set up there counts, too.
+Your store, your sessions and your memories are not touched, and no model is asked but the scripted one: what is made
+is made in a temporary directory. Run it in the project that you want to know about: what is set up there counts, too.
 
 Each line is a finding: "ok", "note" for what you may want to know, "FAIL" for what is wrong, with what to do about it.
 Exits with 1 if anything is wrong.

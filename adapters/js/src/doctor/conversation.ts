@@ -65,6 +65,9 @@ export class Conversation {
   }
 }
 
+/** What {@link word} makes. */
+export const WORD = /check-[0-9a-f]{24}/;
+
 /** A word that stands nowhere else. */
 export function word(): string {
   return `check-${randomBytes(12).toString('hex')}`;

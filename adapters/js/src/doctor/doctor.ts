@@ -1,6 +1,5 @@
-// `memory-prefetch-js doctor`: looks at everything that a delivery needs, in the order in which it is needed, and proves it
-// by a delivery of its own. Hooks of harnesses have been known to report success and deliver nothing, so what counts is
-// what arrives. Nothing of the user's is changed.
+// `memory-prefetch-js doctor`, without the harnesses: looks at everything that a delivery needs, in the order in which
+// it is needed, and makes a delivery of its own. Nothing of the user's is changed.
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,6 +18,8 @@ import { checkSource, checkStore } from './stores.js';
 
 /** What the general checks found out, for what comes after them. */
 export interface Known {
+  /** Where the user is. */
+  directory: string;
   /** undefined: the configuration cannot be used. */
   settings: Settings | undefined;
   /** The project's name; undefined: it has none. */
@@ -42,7 +43,7 @@ export async function doctor(directory: string, say: Report): Promise<Known> {
     await attempt(say, 'the memories cannot be read', () => checkSource(settings, say));
   }
   await attempt(say, 'a delivery fails', () => delivery(say));
-  return { settings, project, memoryOn };
+  return { directory, settings, project, memoryOn };
 }
 
 const DRIVERS = { bun: "Bun's own SQLite", node: "Node's own SQLite", better: 'better-sqlite3, SQLite' };
@@ -84,7 +85,8 @@ async function delivery(say: Report): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'memory-prefetch-doctor-'));
   try {
     // The user's configuration may be what is wrong.
-    const settings = { ...readSettings({ HOME: directory }), store: join(directory, 'store.sqlite'), isDefaultStore: false };
+    const defaults = readSettings({ HOME: directory });
+    const settings = { ...defaults, store: join(directory, 'store.sqlite'), isDefaultStore: false };
     const body = 'What the doctor remembers: 字 and "quotes".\r\n';
     const memory = await plant(settings, 'doctor', body);
     const parent: Caller = {
@@ -113,7 +115,8 @@ async function delivery(say: Report): Promise<void> {
     const text = texts[0]?.text;
     if (!text?.includes(body)) throw new Error('the child was given another text than the memory');
     if (again[0]?.text !== text) throw new Error('after a restart the child would be given another text');
-    say({ state: 'ok', what: `a delivery on a store of its own, and the same ${Buffer.byteLength(text)} bytes after a restart` });
+    const bytes = Buffer.byteLength(text);
+    say({ state: 'ok', what: `a delivery on a store of its own, and the same ${bytes} bytes after a restart` });
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
-// A copy of a harness's directory in which the harness may write: files are copied, directories are linked, and what the
-// harness itself keeps there, as sessions and keys, is left out.
+// A copy of a harness's directory in which the harness may write: files are copied, directories are linked, and what
+// the harness itself keeps there, as sessions and keys, is left out.
 
 import { copyFileSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';

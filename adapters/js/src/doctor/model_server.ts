@@ -20,7 +20,10 @@ export type Reply = { readonly usage?: { readonly input: number; readonly output
 export interface ChatMessage {
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
   readonly content: unknown;
-  readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } }[];
+  readonly tool_calls?: readonly {
+    readonly id: string;
+    readonly function: { readonly name: string; readonly arguments: string };
+  }[];
   readonly tool_call_id?: string;
 }
 
@@ -148,7 +151,8 @@ export class ModelServer {
 
   #say(reply: Exclude<Reply, { error: string }>, { model, stream }: ChatBody, response: ServerResponse): void {
     const finish_reason = 'text' in reply ? 'stop' : 'tool_calls';
-    const message = 'text' in reply ? { content: reply.text } : { content: null, tool_calls: this.#toolCalls(reply.toolCalls) };
+    const message =
+      'text' in reply ? { content: reply.text } : { content: null, tool_calls: this.#toolCalls(reply.toolCalls) };
     const { input, output } = reply.usage ?? { input: 100, output: 10 };
     const usage = { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
     const about = { id: 'scripted', created: 1, model };

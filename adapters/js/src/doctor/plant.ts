@@ -1,5 +1,5 @@
-// Puts one memory where a harness will look for it: into a new store, or, where the user's memories are another program's,
-// into a new database of that kind. Neither is the user's own.
+// Puts one memory where a harness will look for it: into a new store, or, where the user's memories are another
+// program's, into a new database of that kind. Neither is the user's own.
 
 import { closeSync, openSync } from 'node:fs';
 import type { Settings } from '../config.js';
@@ -22,8 +22,8 @@ export async function plant(settings: Settings, project: string, body: string): 
     const { store } = service.prefetch;
     const session = { harness: 'doctor', id: 'owner' };
     store.ensureDirectory({ agent: OWNER, project, session, parent: undefined, memoryOn: true });
-    const memory = { id: ID, body, owner: OWNER, project, audience: 'project', category: '', priority: 0, trusted: true } as const;
-    store.addMemory(memory, BigInt(Date.now()));
+    const whose = { owner: OWNER, project, audience: 'project', trusted: true } as const;
+    store.addMemory({ id: ID, body, category: '', priority: 0, ...whose }, BigInt(Date.now()));
   } finally {
     service.close();
   }
@@ -35,7 +35,8 @@ function plantInSource(path: string, project: string, body: string): void {
   const connection = connect(choose(undefined), path);
   try {
     connection.exec(`CREATE TABLE memories (
-      id INTEGER PRIMARY KEY, project_path TEXT, category TEXT, content TEXT, status TEXT, created_at INTEGER, updated_at INTEGER)`);
+      id INTEGER PRIMARY KEY, project_path TEXT, category TEXT, content TEXT, status TEXT,
+      created_at INTEGER, updated_at INTEGER)`);
     connection.run(
       `INSERT INTO memories VALUES (:id, :project, 'decision', :body, 'active', :now, :now)`,
       { id: Number(ID), project, body, now: Date.now() },

@@ -1,13 +1,14 @@
-// The proof: the real harness, as the user has set it up, beside a scripted model, and a look at the bytes of the agent's
-// first request. The user's sessions, data and memories are not touched: what the harness writes goes into a temporary
-// directory, as does the store with the one memory that is handed over.
+// The proof: the real harness, as the user has set it up, beside a scripted model, and a look at what the agent's first
+// request contains. Hooks have been known to report success and deliver nothing, so what counts is what arrives. The
+// user's sessions, data and memories are not touched: what the harness writes goes into a temporary directory, as does
+// the store with the one memory that is handed over.
 
 import { lstatSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import type { Settings } from '../config.js';
 import { projectIdentity } from '../project_identity.js';
-import { Conversation, word } from './conversation.js';
+import { Conversation, WORD, word } from './conversation.js';
 import type { Speech } from './conversation.js';
 import type { Known } from './doctor.js';
 import { Wrong, attempt } from './finding.js';
@@ -61,7 +62,13 @@ export const OUTPUT = 4_000;
 const LIMIT_MS = 90_000;
 
 /** Proves a delivery in a harness. `program`: the path of its program. */
-export async function prove(subject: Subject, program: string, known: Known, signal: AbortSignal, say: Report): Promise<void> {
+export async function prove(
+  subject: Subject,
+  program: string,
+  known: Known,
+  signal: AbortSignal,
+  say: Report,
+): Promise<void> {
   const { title } = subject;
   const { settings } = known;
   if (!settings) {
@@ -69,7 +76,7 @@ export async function prove(subject: Subject, program: string, known: Known, sig
     return;
   }
   if (settings.memories && !settings.memoriesTrusted) {
-    say({ state: 'note', what: `${title} was not started: you do not trust your memories, so none can be handed over` });
+    say({ state: 'note', what: `${title} was not started: you do not trust your memories, so none is handed over` });
     return;
   }
   const temporary = realpathSync(mkdtempSync(join(tmpdir(), 'memory-prefetch-doctor-')));
@@ -101,7 +108,7 @@ export async function prove(subject: Subject, program: string, known: Known, sig
         signal,
       });
       const seconds = ((performance.now() - began) / 1_000).toFixed(1);
-      judge(subject, { program, ended, conversation, body, seconds, left: filesWith(own, body) }, say);
+      judge(subject, { program, ended, conversation, body, seconds, own }, say);
     });
   } finally {
     await server.close();
@@ -110,8 +117,11 @@ export async function prove(subject: Subject, program: string, known: Known, sig
 }
 
 /** Where the harness works: the project that the user is in, so that what is set up there counts, too. */
-async function placeFor({ project, memoryOn }: Known, temporary: string): Promise<{ directory: string; project: string }> {
-  if (project !== undefined && memoryOn) return { directory: process.cwd(), project };
+async function placeFor(
+  { directory: here, project, memoryOn }: Known,
+  temporary: string,
+): Promise<{ directory: string; project: string }> {
+  if (project !== undefined && memoryOn) return { directory: here, project };
   // There, nothing could be delivered.
   const directory = join(temporary, 'project');
   mkdirSync(directory);
@@ -148,8 +158,8 @@ interface Run {
   /** The memory's text. */
   body: string;
   seconds: string;
-  /** Files of the harness that have it. */
-  left: string[];
+  /** Where the harness's own files are. */
+  own: string;
 }
 
 function judge(subject: Subject, run: Run, say: Report): void {
@@ -165,7 +175,8 @@ function judge(subject: Subject, run: Run, say: Report): void {
       throw new Wrong(`${title} ran, and the plugin was not loaded: its model has no tool of ours`, subject.plugin);
     }
     if (starter === undefined) {
-      say({ state: 'note', what: `${title} has the plugin, and no tool that starts agents`, hint: subject.withoutStarter });
+      const what = `${title} has the plugin, and no tool that starts agents`;
+      say({ state: 'note', what, hint: subject.withoutStarter });
       return;
     }
     throw new Wrong(
@@ -176,12 +187,7 @@ function judge(subject: Subject, run: Run, say: Report): void {
   say({ state: 'ok', what: `${title} offers its model the field \`memory\` in the tool \`${starter}\`` });
   delivered(subject, run, say);
   told(subject, run, say);
-  if (run.left.length > 0) {
-    const what = `${title} keeps the memory's text in its own files, where an erasure does not reach it`;
-    say({ state: 'wrong', what, hint: run.left.slice(0, 3).join('\n') });
-  } else {
-    say({ state: 'ok', what: `${title} keeps nothing of the memory in its own files` });
-  }
+  kept(subject, run, say);
   if (ended.stopped !== undefined || ended.code !== 0) {
     say({ state: 'wrong', what: `${title} ${how(ended)}`, hint: printed(run) });
   } else {
@@ -226,6 +232,19 @@ function told({ title }: Subject, { conversation }: Run, say: Report): void {
   }
 }
 
+/** Whether the harness has the memory in its own files, which are those that have what the user asked. */
+function kept({ title }: Subject, { own, body, conversation }: Run, say: Report): void {
+  const left = filesWith(own, body);
+  if (left.length > 0) {
+    const what = `${title} keeps the memory's text in its own files, where an erasure does not reach it`;
+    say({ state: 'wrong', what, hint: left.slice(0, 3).join('\n') });
+  } else if (filesWith(own, conversation.prompt).length === 0) {
+    say({ state: 'note', what: `${title} has put its session elsewhere, so it was not searched for the memory` });
+  } else {
+    say({ state: 'ok', what: `${title} keeps nothing of the memory in its own files` });
+  }
+}
+
 /** How everything of ours begins. */
 const HEAD = '[memory-prefetch]';
 
@@ -253,15 +272,19 @@ function shortened(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500)}…`;
 }
 
-/** Files below a directory that have a text in them. What is linked there is the user's. */
+/**
+ * Files below a directory that have a text in them, by the one word that stands nowhere else: a file may write the
+ * others in its own way. What is linked there is the user's.
+ */
 function filesWith(directory: string, text: string): string[] {
+  const rare = WORD.exec(text)?.[0] ?? text;
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' });
   return names.filter((name) => {
     const file = join(directory, name);
     try {
-      // The word alone: a file may write the rest of the text in its own way.
-      return lstatSync(file).isFile() && readFileSync(file).includes(/check-[0-9a-f]+/.exec(text)?.[0] ?? text);
+      return lstatSync(file).isFile() && readFileSync(file).includes(rare);
     } catch {
+      // A program that just ended may still have taken it away.
       return false;
     }
   });

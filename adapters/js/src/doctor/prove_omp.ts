@@ -1,6 +1,6 @@
-// OMP as the doctor starts it: with a copy of the user's `.omp` in which only the scripted model is known. Extensions and
-// plugins are the user's own. A file of settings that goes before all others switches to that model, and has agents end
-// before their parent does, which `omp -p` needs.
+// OMP as the doctor starts it: with a copy of the user's `.omp` in which only the scripted model is known. Extensions
+// and plugins are the user's own. A file of settings that goes before all others switches to that model, and has agents
+// end before their parent does, which `omp -p` needs.
 
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -17,9 +17,10 @@ export const omp: Subject = {
   title: 'OMP',
   variable: 'MEMORY_PREFETCH_OMP',
   install:
-    '`bun install -g @oh-my-pi/pi-coding-agent` installs it; MEMORY_PREFETCH_OMP names its program where it is not on PATH',
+    '`bun install -g @oh-my-pi/pi-coding-agent` installs it; MEMORY_PREFETCH_OMP names its program if it is elsewhere',
   plugin:
-    '`omp plugin install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone; is the package built?',
+    '`omp plugin install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone;\n' +
+    'is the package built?',
   withoutStarter: 'its tool `task` may be switched off in your configuration',
 
   prepare({ own, baseUrl, env, prompt }) {
@@ -37,7 +38,7 @@ export const omp: Subject = {
     writeFileSync(join(root, 'agent', 'models.yml'), JSON.stringify({ providers: { [PROVIDER]: provider } }));
     const overlay = join(own, 'overlay.yml');
     const model = `${PROVIDER}/${MODEL}`;
-    const roles = Object.fromEntries(['default', 'smol', 'slow', 'plan', 'task', 'commit', 'tiny'].map((role) => [role, model]));
+    const roles = Object.fromEntries(ROLES.map((role) => [role, model]));
     writeFileSync(
       overlay,
       JSON.stringify({
@@ -78,8 +79,20 @@ function placeIn({ properties }: JsonSchema): Readonly<Record<string, JsonSchema
   return items?.properties ?? properties;
 }
 
+/** What a user may have a model of its own for. */
+const ROLES = ['default', 'smol', 'slow', 'plan', 'task', 'commit', 'tiny'];
+
 /** What OMP keeps for itself in its agent directory. */
-const KEPT = ['sessions', 'blobs', 'cache', 'logs', 'memories', 'terminal-sessions', 'custom-session-files', 'python-gateway'];
+const KEPT = [
+  'sessions',
+  'blobs',
+  'cache',
+  'logs',
+  'memories',
+  'terminal-sessions',
+  'custom-session-files',
+  'python-gateway',
+];
 
 /** Where OMP looks, for this user. */
 function directories(env: Environment, home: string): { root: string; agent: string; plugins: string } {

@@ -1,5 +1,5 @@
-// OpenCode as the doctor starts it: the user's configuration stays where it is, and on top of it comes a provider that is
-// the scripted model, a kind of agent that runs on it, and nothing else. Its data is in the temporary directory.
+// OpenCode as the doctor starts it: the user's configuration stays where it is, and on top of it comes a provider that
+// is the scripted model, a kind of agent that runs on it, and nothing else. Its data is in the temporary directory.
 
 import { join } from 'node:path';
 import { MODEL, OUTPUT, PROVIDER, WINDOW } from './prove.js';
@@ -12,10 +12,11 @@ export const opencode: Subject = {
   name: 'opencode',
   title: 'OpenCode',
   variable: 'MEMORY_PREFETCH_OPENCODE',
-  install: '`npm install -g opencode-ai` installs it; MEMORY_PREFETCH_OPENCODE names its program where it is not on PATH',
+  install:
+    '`npm install -g opencode-ai` installs it; MEMORY_PREFETCH_OPENCODE names its program if it is elsewhere',
   plugin:
-    'is the line "plugin": ["/path/to/memory-prefetch/adapters/js"] in ~/.config/opencode/opencode.json, with the path of\n' +
-    'your clone, and is the package built?',
+    'is the line "plugin": ["/path/to/memory-prefetch/adapters/js"] in ~/.config/opencode/opencode.json,\n' +
+    'with the path of your clone, and is the package built?',
   withoutStarter: 'its tool `task` may be switched off in your configuration, by `tools` or by `permission`',
 
   prepare({ own, baseUrl, env, prompt }) {

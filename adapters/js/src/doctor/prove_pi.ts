@@ -1,6 +1,6 @@
-// Pi as the doctor starts it: with a copy of the user's agent directory, in which the scripted model is the default one and
-// there is a kind of agent that runs on it. Extensions are the user's own. Pi's agents are processes that find all of
-// this by the environment.
+// Pi as the doctor starts it: with a copy of the user's agent directory, in which the scripted model is the default one
+// and there is a kind of agent that runs on it. Extensions are the user's own. Pi's agents are processes that find all
+// of this by the environment.
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -18,10 +18,12 @@ export const pi: Subject = {
   title: 'Pi',
   variable: 'MEMORY_PREFETCH_PI',
   install:
-    '`npm install -g @mariozechner/pi-coding-agent` installs it; MEMORY_PREFETCH_PI names its program where it is not on PATH',
-  plugin: '`pi install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone; is the package built?',
+    '`npm install -g @mariozechner/pi-coding-agent` installs it; MEMORY_PREFETCH_PI names its program if it is elsewhere',
+  plugin:
+    '`pi install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone;\n' +
+    'is the package built?',
   withoutStarter:
-    'install one, as the `subagent` extension that Pi ships as an example (examples/extensions/subagent in its package)',
+    'install one, as the `subagent` extension that Pi ships as an example: examples/extensions/subagent in its package',
 
   prepare({ own, baseUrl, env, prompt }) {
     const theirs = agentDirectory(env);
@@ -64,7 +66,7 @@ export const pi: Subject = {
 /** Where a schema takes the task of an agent: each has a name for the agent, too. */
 function placesIn({ properties }: JsonSchema): Readonly<Record<string, JsonSchema>>[] {
   const items = properties?.['tasks']?.['items'] as JsonSchema | undefined;
-  return [properties, items?.properties].filter((place) => place?.['task'] && place['agent']) as Record<string, JsonSchema>[];
+  return [properties, items?.properties].flatMap((place) => (place?.['task'] && place['agent'] ? [place] : []));
 }
 
 function agentDirectory(env: Readonly<Record<string, string | undefined>>): string {
@@ -79,8 +81,8 @@ function settings(directory: string): Record<string, unknown> {
   const file = join(directory, 'settings.json');
   // Pi, too, would not start with one that cannot be read.
   const theirs = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>) : {};
-  const found = Object.entries(theirs).map(([name, value]) => [name, LISTS.includes(name) ? moved(value, directory) : value]);
-  const { enabledModels: _, ...others } = Object.fromEntries(found) as Record<string, unknown>;
+  const { enabledModels: _, ...others } = theirs;
+  for (const name of LISTS) if (name in others) others[name] = moved(others[name], directory);
   return { ...others, defaultProvider: PROVIDER, defaultModel: MODEL };
 }
 

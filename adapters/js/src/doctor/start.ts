@@ -1,5 +1,5 @@
-// Starts a program and waits for its end, for a time limit, or until the user has had enough. It leads a group of its own,
-// which ends with it, so nothing that it started is left.
+// Starts a program and waits for its end, for a time limit, or until the user has had enough. It leads a group of its
+// own, which ends with it, so nothing that it started is left.
 
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';

@@ -1,5 +1,5 @@
-// Looks at the user's store and at the memories of another program without changing either: nothing is created, migrated
-// or recovered, and no file is left beside them. What is wrong is said in the words that a delivery would fail with.
+// Looks at the user's store and at the memories of another program without changing either: nothing is created,
+// migrated or recovered, and no file is left beside them.
 
 import { accessSync, constants, copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -82,7 +82,9 @@ function report(connection: Connection, settings: Settings, project: string | un
   const here = project === undefined ? 0 : count('project = :project');
   const counted = settings.memories ? '' : `: ${all} memories, ${here} of them in this project`;
   say({ state: 'ok', what: `store ${settings.store}${counted}` });
-  if (!settings.memories && all === 0) say({ state: 'note', what: 'there are no memories to hand over yet', hint: ADDING });
+  if (!settings.memories && all === 0) {
+    say({ state: 'note', what: 'there are no memories to hand over yet', hint: ADDING });
+  }
   const [[on] = []] = connection.all('SELECT memory_on FROM projects WHERE project = :project', { project });
   if (on === 0n) {
     say({
@@ -99,7 +101,8 @@ function explained(error: unknown, file: string): unknown {
     damaged: 'it was left as it is. Take the file from a backup, or move it away: then a new one is made',
     busy: 'another process has it locked: try again, and see who has the file open if it stays so',
   };
-  return new Wrong(`the store ${file} is ${error.kind === 'damaged' ? 'damaged' : 'not to be read'}: ${error.message}`, hints[error.kind]);
+  const what = error.kind === 'damaged' ? 'is damaged' : 'cannot be read';
+  return new Wrong(`the store ${file} ${what}: ${error.message}`, hints[error.kind]);
 }
 
 /** Another program's memories, if the user has named some. */
@@ -129,8 +132,8 @@ export function checkSource({ memories, memoriesTrusted, busyTimeoutMs }: Settin
 }
 
 /**
- * Reading a file in WAL mode makes files beside it, so one that nobody has open is copied first. One that is open has them
- * already.
+ * Reading a file in WAL mode makes files beside it, so one that nobody has open is copied first. One that is open has
+ * them already.
  */
 function onCopyAtRest(file: string, read: (path: string) => void): void {
   if (existsSync(`${file}-shm`)) return read(file);
