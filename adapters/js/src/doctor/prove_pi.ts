@@ -18,7 +18,8 @@ export const pi: Subject = {
   title: 'Pi',
   variable: 'MEMORY_PREFETCH_PI',
   install:
-    '`npm install -g @mariozechner/pi-coding-agent` installs it; MEMORY_PREFETCH_PI names its program if it is elsewhere',
+    '`npm install -g @mariozechner/pi-coding-agent` installs it;\n' +
+    'MEMORY_PREFETCH_PI names its program if it is elsewhere',
   plugin:
     '`pi install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone;\n' +
     'is the package built?',

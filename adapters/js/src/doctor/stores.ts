@@ -80,7 +80,7 @@ function report(connection: Connection, settings: Settings, project: string | un
     Number(connection.all(`SELECT count(*) FROM memories WHERE active AND ${where}`, { project })[0]?.[0] ?? 0);
   const all = count(':project IS :project');
   const here = project === undefined ? 0 : count('project = :project');
-  const counted = settings.memories ? '' : `: ${all} memories, ${here} of them in this project`;
+  const counted = settings.memories ? '' : `: ${all} ${all === 1 ? 'memory' : 'memories'}, ${here} in this project`;
   say({ state: 'ok', what: `store ${settings.store}${counted}` });
   if (!settings.memories && all === 0) {
     say({ state: 'note', what: 'there are no memories to hand over yet', hint: ADDING });
