@@ -58,7 +58,7 @@ export function task(prompt: string, memory?: unknown, kind = 'general'): ToolCa
 }
 
 export class Scene {
-  readonly root = mkdtempSync(join(tmpdir(), 'memory-prefetch-e2e-'));
+  readonly root = mkdtempSync(join(tmpdir(), 'memory-prefetch-opencode-'));
   readonly home = join(this.root, 'home');
   readonly directory = join(this.root, 'project');
   readonly store: string;
