@@ -10,7 +10,7 @@ import { MEMORIES, PLAIN, assertWorked, behaviours, naming } from './pi_behaviou
 import { assertDelivered, assertErased, blockOf, memoriesIn, textsIn } from './pi_blocks.js';
 
 const program = findOmp();
-const skip = program ? false : 'OMP is not installed: run `npm ci` in e2e/omp, or set MEMORY_PREFETCH_OMP';
+const skip = program ? false : 'OMP is not installed: run `npm install` in e2e/omp, or set MEMORY_PREFETCH_OMP';
 
 async function harness(home: string, baseUrl: string): Promise<Harness> {
   const omp = await Omp.install(program as string, home, baseUrl);

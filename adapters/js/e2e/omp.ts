@@ -15,7 +15,7 @@ export const TASK = 'task';
 export const TASK_PREFIX = 'Complete assignment thoroughly:\n\n';
 
 /**
- * Where the program is: as the environment says, else what `npm ci` has installed in `e2e/omp`. Undefined where nobody
+ * Where the program is: as the environment says, else what `npm install` has put into `e2e/omp`. Undefined where nobody
  * did: at 1.2 GB it is not for everybody.
  */
 export function findOmp(): string | undefined {
