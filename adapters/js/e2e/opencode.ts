@@ -1,5 +1,5 @@
-// Runs the real OpenCode, in a home of its own, against a scripted model, set up as a user would have it. Nothing of the
-// user's own home is read or written, and nothing is fetched from the network.
+// Runs the real OpenCode, in a home of its own, against a scripted model, set up as a user would have it. Nothing of
+// the user's own home is read or written, and nothing is fetched from the network.
 
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -185,7 +185,7 @@ function configuration({ baseUrl, plugin, config, context, output }: OpenCodeOpt
       },
     },
     agent: {
-      tiny: { mode: 'subagent', model: 'scripted/tiny', description: 'Works on a model with a small window', prompt: 'Work.' },
+      tiny: { mode: 'subagent', model: 'scripted/tiny', description: 'Has a model with a small window', prompt: 'Work.' },
     },
     ...config,
   };

@@ -49,7 +49,8 @@ scene.test('the memory field and the tools are offered', async () => {
   const offered = ({ body }: ModelRequest) => new Map(body.tools?.map(({ function: it }) => [it.name, it]));
   const toParent = offered(requests[0] as ModelRequest);
   const { properties, required } = toParent.get('task')?.parameters ?? {};
-  assert.deepEqual(Object.keys(properties ?? {}), ['description', 'prompt', 'subagent_type', 'task_id', 'command', 'memory']);
+  const fields = ['description', 'prompt', 'subagent_type', 'task_id', 'command', 'memory'];
+  assert.deepEqual(Object.keys(properties ?? {}), fields);
   assert.deepEqual(required, ['description', 'prompt', 'subagent_type']);
   assert.deepEqual(properties?.['memory']?.properties?.['prefetch_ids']?.['items'], { type: 'string' });
 
@@ -73,7 +74,7 @@ scene.test('a child has its memories before its first token, and the same bytes 
 
   const [result] = told(played);
   assert.match(result!, /<task_result>\nThe task is done\.\n<\/task_result>/);
-  assert.match(result!, /\[memory-prefetch\] Delivered to the agent: "11", "12", "14" \(\d+ bytes, .*snapshot snap_\d+\)\.$/);
+  assert.match(result!, /\[memory-prefetch\] Delivered to the agent: "11", "12", "14" \(\d+ bytes, .* snap_\d+\)\.$/);
   for (const request of played.requests) assert.equal(timesIn(request, MARK), 0, 'the parent never reads them');
 });
 
@@ -86,7 +87,10 @@ scene.test('four children at once have each their own', async () => {
 });
 
 scene.test('a task that names files, which OpenCode reads for the child, is found all the same', async () => {
-  const { children } = await scene.play([task('Read @README.md and @nowhere.md.', { prefetch_ids: ['13'] }), task('Read nothing.')]);
+  const { children } = await scene.play([
+    task('Read @README.md and @nowhere.md.', { prefetch_ids: ['13'] }),
+    task('Read nothing.'),
+  ]);
   assert.equal(children.length, 2);
   const [reader] = children.filter((child) => timesIn(first(child), 'A project in ') > 0);
   blockWith(reader!, ['13'], bodies);
@@ -110,7 +114,11 @@ scene.test('two children with the same task and other memories have neither, and
 });
 
 scene.test('a child without memories beside one with some gets none', async () => {
-  const played = await scene.play([task('Do without.'), task('Do with.', { prefetch_ids: ['13'] }), task('Do without, too.')]);
+  const played = await scene.play([
+    task('Do without.'),
+    task('Do with.', { prefetch_ids: ['13'] }),
+    task('Do without, too.'),
+  ]);
   nothingGiven(childOf(played, 'Do without.'));
   nothingGiven(childOf(played, 'Do without, too.'));
   blockWith(childOf(played, 'Do with.'), ['13'], bodies);

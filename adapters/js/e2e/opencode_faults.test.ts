@@ -1,5 +1,5 @@
-// The store cannot be read, in the real OpenCode: the task itself always goes on, the child is told so in the fixed words
-// of docs/hosts.md, and its parent is told why.
+// The store cannot be read, in the real OpenCode: the task itself always goes on, the child is told so in the fixed
+// words of docs/hosts.md, and its parent is told why.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -88,7 +88,8 @@ for (const [why, options, prepare] of broken) {
         child: (_, step) => (step === 1 ? look : undefined),
       });
       await other.keepIfFailed(async () => wentOn(played, 'Go on.'));
-      await context.test('a child that was given nothing is told nothing', { todo: 'its requests have the notice' }, () =>
+      const todo = 'its requests have the notice';
+      await context.test('a child that was given nothing is told nothing', { todo }, () =>
         nothingGiven(childOf(played, 'Nothing named.')),
       );
     } finally {

@@ -1,5 +1,5 @@
-// How the package gets into the real OpenCode: from a clone, as npm's package, and both at once; and whether it is still
-// there after OpenCode has read its configuration anew.
+// How the package gets into the real OpenCode: from a clone, as npm's package, and both at once; and whether it is
+// still there after OpenCode has read its configuration anew.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -15,7 +15,8 @@ const bodies = { '11': 'The login form never autofills.' };
 /** Copies what `npm publish` would publish, with its dependencies, to where OpenCode has its npm put a plugin. */
 function install(home: string): void {
   const packages = join(home, '.cache', 'opencode', 'packages', 'memory-prefetch@latest', 'node_modules');
-  const listed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: PACKAGE, encoding: 'utf8' });
+  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const listed = execFileSync('npm', pack, { cwd: PACKAGE, encoding: 'utf8' });
   const [{ files }] = JSON.parse(listed) as [{ files: { path: string }[] }];
   for (const { path } of files) {
     const target = join(packages, 'memory-prefetch', path);

@@ -34,7 +34,8 @@ export function first({ requests, id }: Child): ModelRequest {
 
 /** The child whose task this is. */
 export function childOf({ children }: Played, prompt: string): Child {
-  const found = children.filter((child) => first(child).body.messages.some((message) => textsOf(message).includes(prompt)));
+  const says = (child: Child) => first(child).body.messages.flatMap(textsOf);
+  const found = children.filter((child) => says(child).includes(prompt));
   assert.equal(found.length, 1, `one child has the task ${JSON.stringify(prompt)}`);
   return found[0]!;
 }
@@ -58,7 +59,7 @@ export function blockWith(child: Child, ids: string[], bodies: Record<string, st
     if (!fenced) continue;
     const start = fenced.index + fenced[0].length;
     assert.equal(block.slice(start, start + body.length), body, `memory ${id}, byte for byte`);
-    assert.ok(block.slice(start + body.length).startsWith(`\n${fenced[1]}>>>\n`), `memory ${id} ends where its fence does`);
+    assert.ok(block.startsWith(`\n${fenced[1]}>>>\n`, start + body.length), `memory ${id} ends where its fence does`);
   }
   return block;
 }

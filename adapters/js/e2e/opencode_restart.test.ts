@@ -1,5 +1,6 @@
-// What a child was given, in the real OpenCode, after whatever takes it out of a process's memory: a crash at any point of
-// the delegation, another process, a compaction, an edit of the source. One crash serves for all, since a start is slow.
+// What a child was given, in the real OpenCode, after whatever takes it out of a process's memory: a crash at any point
+// of the delegation, another process, a compaction, an edit of the source. One crash serves for all, since a start is
+// slow.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

@@ -1,5 +1,6 @@
 // What a suite plays in: a home, a project, a store with memories, a scripted model, and the real OpenCode with the
-// plugin, configured as a user would do it. All of it lies in one temporary directory, which stays there if a test fails.
+// plugin, configured as a user would do it. All of it lies in one temporary directory, which stays there if a test
+// fails.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +22,7 @@ export const PARENT_AGENT = 'build';
 
 const TEST_MS = 120_000;
 
-export interface SceneOptions extends Partial<Pick<OpenCodeOptions, 'plugin' | 'config' | 'env' | 'context' | 'output'>> {
+export interface SceneOptions extends Partial<Omit<OpenCodeOptions, 'home' | 'baseUrl'>> {
   /** The user's own memory-prefetch/config.json. */
   settings?: Record<string, unknown>;
   /** The path of the store, below the scene's directory. */
@@ -181,7 +182,9 @@ export class Scene {
     const parent = parentOf(request);
     const step = (this.#steps.get(session) ?? 0) + 1;
     this.#steps.set(session, step);
-    if (parent !== undefined) return (await this.#plans.get(parent)?.child(request, step)) ?? { text: 'The task is done.' };
+    if (parent !== undefined) {
+      return (await this.#plans.get(parent)?.child(request, step)) ?? { text: 'The task is done.' };
+    }
     const calls = this.#plans.get(session)?.calls.splice(0) ?? [];
     return calls.length > 0 ? { toolCalls: calls } : { text: 'All is done.' };
   }

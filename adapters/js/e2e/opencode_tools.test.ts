@@ -8,13 +8,13 @@ import { after } from 'node:test';
 import { BLOCK_HEAD, childOf, first, givenTo, timesIn } from './opencode_requests.js';
 import { toolResults } from './model_server.js';
 import type { ModelRequest, ToolCall } from './model_server.js';
-import { PARENT_AGENT, Scene, task } from './opencode_scene.js';
+import { Scene, task } from './opencode_scene.js';
 
 /** Longer than what OpenCode hands on of a tool's answer. */
 const LARGE = Array.from({ length: 4_000 }, (_, line) => `This is line ${line} of many.\n`).join('');
 
 const bodies = Object.fromEntries(
-  Array.from({ length: 6 }, (_, index) => [`${index + 1}`, `Memory number ${index + 1} of six. ${'It has some words. '.repeat(20)}`]),
+  ['1', '2', '3', '4', '5', '6'].map((id) => [id, `Memory number ${id} of six. ${'It has some words. '.repeat(20)}`]),
 );
 
 // Room for two or three of them at a time.
@@ -22,13 +22,14 @@ const scene = await Scene.make({ settings: { overflow: 'paginate', budgetTokens:
 scene.remember(bodies);
 scene.remember({ large: LARGE });
 scene.program.run(['agent', 'add', 'general']);
-scene.program.addMemory({ id: 'childs', body: 'What the child knows.', agent: 'general', project: project() });
-scene.program.addMemory({ id: 'shared', body: 'What all know here.', agent: PARENT_AGENT, project: project() }, '--audience', 'project');
+scene.remember({ shared: 'What all know here.' }, '--audience', 'project');
+scene.program.addMemory({
+  id: 'childs',
+  body: 'What the child knows.',
+  agent: 'general',
+  project: scene.program.projectOf(scene.directory),
+});
 after(() => scene.close());
-
-function project(): string {
-  return scene.program.projectOf(scene.directory);
-}
 
 function call(name: string, given: Record<string, unknown>): ToolCall {
   return { name, arguments: given };
@@ -44,7 +45,8 @@ scene.test('a child reads the pages after the first', async () => {
   const played = await scene.play([task('Read it all.', { prefetch_ids: Object.keys(bodies) })], {
     child: (request, step) => {
       if (step > 1) read.push(toolResults(request)[0] ?? '');
-      const [, ref, pages] = /^Snapshot "(snap_\d+)".* Page 1 of (\d+)\.$/m.exec(givenTo({ id: '', requests: [request] })) ?? [];
+      const block = givenTo({ id: '', requests: [request] });
+      const [, ref, pages] = /^Snapshot "(snap_\d+)".* Page 1 of (\d+)\.$/m.exec(block) ?? [];
       const page = step + 1;
       return page <= Number(pages) ? { toolCalls: [call('memory_page', { snapshot_ref: ref, page })] } : undefined;
     },
@@ -58,7 +60,10 @@ scene.test('a child reads the pages after the first', async () => {
 });
 
 scene.test('a parent finds an id, reads it and hands it over', async () => {
-  const found = await scene.play([call('memory_recall', { query: 'number 4' }), call('memory_get', { ids: ['4', '999'] })]);
+  const found = await scene.play([
+    call('memory_recall', { query: 'number 4' }),
+    call('memory_get', { ids: ['4', '999'] }),
+  ]);
   const [recalled, got] = answers(found.requests);
   assert.ok(recalled!.includes('Memory "4"') && recalled!.includes(bodies['4']!));
   assert.ok(got!.includes(bodies['4']!) && got!.includes('Unavailable: "999"'));
@@ -71,7 +76,8 @@ scene.test('what is long is read in parts, none of which OpenCode cuts', async (
   const read: string[] = [];
   const { parent } = await scene.play([call('memory_get', { ids: ['large'] })]);
   for (let more = true; more; ) {
-    const { requests } = await scene.play([call('memory_get', { ids: ['large'], part: read.length + 1 })], { session: parent });
+    const wanted = call('memory_get', { ids: ['large'], part: read.length + 1 });
+    const { requests } = await scene.play([wanted], { session: parent });
     const [text] = answers(requests);
     const [, part, next] = /^([^]*)\n\[part \d+ of \d+(; ask for part \d+ next)?\]$/.exec(text!) ?? [];
     assert.ok(part !== undefined, text);
@@ -79,7 +85,8 @@ scene.test('what is long is read in parts, none of which OpenCode cuts', async (
     more = next !== undefined;
   }
   assert.ok(read.length > 1 && read.join('').endsWith(`:\n${LARGE}`), `${read.length} parts`);
-  assert.ok(!existsSync(join(scene.home, '.local', 'share', 'opencode', 'tool-output')), 'nothing is kept whole in a file');
+  const outputs = join(scene.home, '.local', 'share', 'opencode', 'tool-output');
+  assert.ok(!existsSync(outputs), 'nothing is kept whole in a file');
 });
 
 scene.test('a child searches as itself', async () => {
@@ -87,7 +94,8 @@ scene.test('a child searches as itself', async () => {
   await scene.play([task('Search.')], {
     child: (request, step) => {
       if (step === 2) said.push(...toolResults(request));
-      const calls = [call('memory_recall', { query: 'knows know' }), call('memory_get', { ids: ['childs', 'shared', '1'] })];
+      const ids = ['childs', 'shared', '1'];
+      const calls = [call('memory_recall', { query: 'knows know' }), call('memory_get', { ids })];
       return step === 1 ? { toolCalls: calls } : undefined;
     },
   });
@@ -100,7 +108,8 @@ scene.test('a child searches as itself', async () => {
 scene.test("a child cannot read another one's pages", async () => {
   let ref = '';
   const said: string[] = [];
-  const { children } = await scene.play([task('Has pages.', { prefetch_ids: Object.keys(bodies) }), task('Has none.')], {
+  const tasks = [task('Has pages.', { prefetch_ids: Object.keys(bodies) }), task('Has none.')];
+  const { children } = await scene.play(tasks, {
     child: async (request, step) => {
       if (timesIn(request, 'Has pages.') > 0) {
         ref = /Snapshot "(snap_\d+)"/.exec(givenTo({ id: '', requests: [request] }))?.[1] ?? '';
@@ -116,7 +125,7 @@ scene.test("a child cannot read another one's pages", async () => {
 });
 
 scene.test('an agent that may use no tools but its own has its memories all the same', async () => {
-  const played = await scene.play([task('Explore.', { prefetch_ids: ['1', '2', '3', '4', '5', '6'] }, 'explore')]);
+  const played = await scene.play([task('Explore.', { prefetch_ids: Object.keys(bodies) }, 'explore')]);
   const child = childOf(played, 'Explore.');
   const tools = first(child).body.tools?.map(({ function: { name } }) => name) ?? [];
   assert.ok(!tools.some((name) => name.startsWith('memory_')), tools.join());

@@ -1,5 +1,5 @@
-// The Rust host's program, which the tests take to fill a store and to look at it from outside: what the harness's plugin
-// wrote there must be the same to the other host.
+// The Rust host's program, which the tests take to fill a store and to look at it from outside: what the harness's
+// plugin wrote there must be the same to the other host.
 
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
