@@ -73,9 +73,8 @@ export default function extension(omp: Api): void {
         await ref;
       }),
     );
-    if (!('memory' in input)) return undefined;
-    const { memory: _, ...others } = input;
-    return { input: others };
+    // OMP passes over a top-level key that it does not know; taking it out would change the model's own call in the history.
+    return undefined;
   });
 
   omp.events?.on('task:subagent:lifecycle', ((happened: Lifecycle) => {
@@ -121,13 +120,13 @@ export default function extension(omp: Api): void {
     await (await load()).claim(child, 'start', claiming);
   }
 
-  /** A handler that fails must not stop a task. Only a field that the model has to write anew is the model's business. */
+  /** A handler that fails must not stop a task. Only a field that the model has to write anew stops it, and the model is told. */
   function on<E>(event: string, handler: (event: E, context: Context) => Promise<unknown>): void {
     omp.on(event, (async (happened: E, context: Context) => {
       try {
         return await handler(happened, context);
       } catch (error) {
-        if (error instanceof Error && error.name === 'WrongField') throw error;
+        if (error instanceof Error && error.name === 'WrongField') return { block: true, reason: error.message };
         log('error', `${event}: ${String(error)}`);
         return undefined;
       }

@@ -120,7 +120,7 @@ export default function extension(pi: Api): void {
       try {
         return await handler(happened, context);
       } catch (error) {
-        if (error instanceof Error && error.name === 'WrongField') throw error;
+        if (error instanceof Error && error.name === 'WrongField') return { block: true, reason: error.message };
         log('error', `${event}: ${String(error)}`);
         return undefined;
       }
