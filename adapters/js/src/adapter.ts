@@ -88,6 +88,8 @@ const FRESH_MS = 2_000;
 
 /** What is known of one child between its claim and its end. */
 interface Child {
+  /** Whether it may have been given something, so that it must be told where that cannot be read. */
+  expects: boolean;
   claimed: Answer | string | undefined;
   /** The notice where claiming failed, and the turn that it belongs to. */
   notice: Text | undefined;
@@ -182,10 +184,12 @@ export class Adapter {
   /** A child's turn begins. Claims what is for it; `occasion` is the harness's id of the turn (R25). */
   async claim(child: Session, occasion: string, { task, agentType, ref, lost }: ChildTask): Promise<void> {
     if (!child.parent) return;
-    const known: Child = { claimed: undefined, notice: undefined, fresh: undefined };
+    const delegation = this.#find(child.parent.id, task);
+    // One that is known to have been given nothing, now and before, has nothing to miss.
+    const expects = delegation?.named !== false || (this.#children.get(child.id)?.expects ?? false);
+    const known: Child = { expects, claimed: undefined, notice: undefined, fresh: undefined };
     this.#children.set(child.id, known);
     forgetOldest(this.#children);
-    const delegation = this.#find(child.parent.id, task);
     const caller = await this.#caller(child);
     if (!caller.memoryOn) return;
     try {
@@ -199,8 +203,7 @@ export class Adapter {
       known.fresh = { texts, at: performance.now() };
     } catch (error) {
       known.claimed = this.#failed('claiming for a child', error);
-      // One that is known to have been given nothing has nothing to miss.
-      if (delegation?.named !== false) known.notice = { text: FIXED_NOTICE, occasion };
+      if (expects) known.notice = { text: FIXED_NOTICE, occasion };
     }
   }
 
@@ -218,7 +221,7 @@ export class Adapter {
       return notice ? [...given, notice] : given;
     } catch (error) {
       this.#failed('reading what a child was given', error);
-      return [notice ?? { text: FIXED_NOTICE, occasion: undefined }];
+      return known?.expects === false ? [] : [notice ?? { text: FIXED_NOTICE, occasion: undefined }];
     }
   }
 
