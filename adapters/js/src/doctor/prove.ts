@@ -85,6 +85,9 @@ export async function prove(
     await attempt(say, `${title} cannot be tried`, async () => {
       const body = `The memory of a check, ${word()}: 字 and "quotes".`;
       const place = await placeFor(known, temporary);
+      if (place.directory !== known.directory) {
+        say({ state: 'note', what: `${title} is tried in an empty directory: here, nothing could be delivered` });
+      }
       const planted = {
         ...settings,
         store: join(temporary, 'store', 'store.sqlite'),
@@ -116,13 +119,12 @@ export async function prove(
   }
 }
 
-/** Where the harness works: the project that the user is in, so that what is set up there counts, too. */
+/** Where the harness works: where the user is, so that what is set up there counts, too; not where memory is off. */
 async function placeFor(
   { directory: here, project, memoryOn }: Known,
   temporary: string,
 ): Promise<{ directory: string; project: string }> {
   if (project !== undefined && memoryOn) return { directory: here, project };
-  // There, nothing could be delivered.
   const directory = join(temporary, 'project');
   mkdirSync(directory);
   return { directory, project: await projectIdentity(directory) };
@@ -185,8 +187,7 @@ function judge(subject: Subject, run: Run, say: Report): void {
     );
   }
   say({ state: 'ok', what: `${title} offers its model the field \`memory\` in the tool \`${starter}\`` });
-  delivered(subject, run, say);
-  told(subject, run, say);
+  if (delivered(subject, run, say)) told(subject, run, say);
   kept(subject, run, say);
   if (ended.stopped !== undefined || ended.code !== 0) {
     say({ state: 'wrong', what: `${title} ${how(ended)}`, hint: printed(run) });
@@ -195,15 +196,15 @@ function judge(subject: Subject, run: Run, say: Report): void {
   }
 }
 
-/** Whether the agent has its memory, and once. */
-function delivered({ title }: Subject, run: Run, say: Report): void {
+/** Whether the agent has its memory, and once. Answers whether there was one. */
+function delivered({ title }: Subject, run: Run, say: Report): boolean {
   const { conversation, body, ended } = run;
   const first = conversation.child[0];
   if (!first) {
     const said = conversation.result?.trim();
     const hint = said ? `its tool said: ${shortened(said)}` : printed(run);
     say({ state: 'wrong', what: `${title} started no agent${ended.stopped ? ' in time' : ''}`, hint });
-    return;
+    return false;
   }
   const times = textsIn(first).reduce((sum, text) => sum + text.split(body).length - 1, 0);
   if (times === 1) {
@@ -216,6 +217,7 @@ function delivered({ title }: Subject, run: Run, say: Report): void {
     const hint = ours ? `it was told: ${shortened(ours)}` : 'it was told nothing either; the line below may say why';
     say({ state: 'wrong', what: `${title}'s agent made its first request without the memory`, hint });
   }
+  return true;
 }
 
 /** Whether the parent knows what its agent was given. */

@@ -48,7 +48,8 @@ export const opencode: Subject = {
       snapshot: false,
     };
     return {
-      args: ['run', '--model', model, prompt],
+      // A user who is asked says yes; what is denied stays so.
+      args: ['run', '--auto', '--model', model, prompt],
       env: {
         XDG_DATA_HOME: join(own, 'data'),
         XDG_STATE_HOME: join(own, 'state'),

@@ -53,21 +53,25 @@ export const pi: Subject = {
   },
 
   starter(tools) {
-    const starting = tools.filter(({ function: { parameters = {} } }) => placesIn(parameters).length > 0);
+    const taking = tools.filter((tool) => placeIn(tool.function.parameters ?? {}) !== undefined);
+    // A list of things to do has tasks, too.
+    const starting = taking.filter(({ function: { name, parameters = {} } }) =>
+      placeIn(parameters)?.['agent'] !== undefined || /agent|delegate/i.test(name),
+    );
     return starting.find((tool) => tool.function.name === 'subagent') ?? starting[0];
   },
-  offered: (schema) => placesIn(schema)[0]?.['memory'],
+  offered: (schema) => placeIn(schema)?.['memory'],
   call(schema, task, memory) {
-    const one = { agent: KIND, task, memory };
+    const one = { ...(placeIn(schema)?.['agent'] && { agent: KIND }), task, memory };
     return schema.properties?.['task'] ? one : { tasks: [one] };
   },
   finish: (answer) => ({ text: answer }),
 };
 
-/** Where a schema takes the task of an agent: each has a name for the agent, too. */
-function placesIn({ properties }: JsonSchema): Readonly<Record<string, JsonSchema>>[] {
+/** Where a schema takes the task of an agent. */
+function placeIn({ properties }: JsonSchema): Readonly<Record<string, JsonSchema>> | undefined {
   const items = properties?.['tasks']?.['items'] as JsonSchema | undefined;
-  return [properties, items?.properties].flatMap((place) => (place?.['task'] && place['agent'] ? [place] : []));
+  return [properties, items?.properties].find((place) => place?.['task'] !== undefined);
 }
 
 function agentDirectory(env: Readonly<Record<string, string | undefined>>): string {
