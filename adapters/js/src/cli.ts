@@ -74,8 +74,17 @@ Examples:
       const stop = new AbortController();
       // What was started and made is ended and removed first.
       for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
-      const wrong = await examine({ names, run: !values['no-run'] }, stop.signal, (finding) => print(shown(finding)));
-      print(verdict(wrong));
+      process.stdout.on('error', () => stop.abort());
+      const say = (line: string) => {
+        try {
+          print(line);
+        } catch {
+          // Nobody reads it. Bun throws, where Node has the event.
+          stop.abort();
+        }
+      };
+      const wrong = await examine({ names, run: !values['no-run'] }, stop.signal, (finding) => say(shown(finding)));
+      say(verdict(wrong));
       return wrong === 0 ? 0 : 1;
     },
   },

@@ -29,8 +29,9 @@ export async function examine({ names, run }: Asked, signal: AbortSignal, report
   const asked = names.length > 0 ? SUBJECTS.filter(({ name }) => names.includes(name)) : SUBJECTS;
   const found = asked.map((subject) => ({ subject, program: find(subject.name, subject.variable) }));
   for (const { subject, program } of found) {
-    if (signal.aborted) break;
-    if (program !== undefined) {
+    if (signal.aborted) {
+      say({ state: 'wrong', what: `${subject.title} was not tried, since you said so` });
+    } else if (program !== undefined) {
       if (run) await prove(subject, program, known, signal, say);
       else say({ state: 'note', what: `${subject.title} was not started: ${program}` });
     } else if (names.length > 0) {
