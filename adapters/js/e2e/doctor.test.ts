@@ -43,7 +43,10 @@ class Place {
     const from = lines.findIndex((line) => line.startsWith('ok   a delivery'));
     assert.ok(from >= 0, lines.join('\n'));
     // What it made is gone, and what the harness made with it.
-    assert.deepEqual(readdirSync(this.root).filter((name) => name.includes('doctor')), []);
+    assert.deepEqual(
+      readdirSync(this.root).filter((name) => name.includes('doctor')),
+      [],
+    );
     assert.ok(!existsSync(join(this.home, '.local')), 'the user has no data of this');
     return { code, findings: lines.slice(from + 1) };
   }
@@ -56,7 +59,10 @@ class Place {
 function assertFine({ code, findings }: Said, title: string): void {
   const whole = findings.join('\n');
   assert.equal(code, 0, whole);
-  assert.deepEqual(findings.filter((line) => !line.startsWith('ok ')), ['Nothing is wrong.']);
+  assert.deepEqual(
+    findings.filter((line) => !line.startsWith('ok ')),
+    ['Nothing is wrong.'],
+  );
   for (const part of [
     `${title} offers its model the field \`memory\``,
     `${title}'s agent had the memory in its first request, byte for byte and once`,

@@ -41,7 +41,9 @@ function done(report: string): Reply {
 
 describe('OMP', { skip }, () => {
   let bench: Bench;
-  before(async () => { bench = await Bench.open(harness); });
+  before(async () => {
+    bench = await Bench.open(harness);
+  });
   after(() => bench?.close());
 
   behaviours(() => bench);
@@ -79,7 +81,10 @@ describe('OMP', { skip }, () => {
 
   test('a text that the harness lays out anew', async () => {
     const text = '\n  Review this:  \r\n\r\n\r\n- one \n\n\n- two\n\n```\ncode  \n\n```\n';
-    const tasks = [{ task: text, memory: naming('55') }, { task: 'Something else.', memory: naming('11') }];
+    const tasks = [
+      { task: text, memory: naming('55') },
+      { task: 'Something else.', memory: naming('11') },
+    ];
     const played = await bench.play({ memories: MEMORIES, calls: [bench.harness.delegate(tasks)] });
     const requests = played.requests.filter((request) => bench.taskOf(request)?.startsWith('Review this:'));
     assert.ok(requests.length >= 2, `${requests.length} requests`);

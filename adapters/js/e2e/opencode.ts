@@ -185,7 +185,12 @@ function configuration({ baseUrl, plugin, config, context, output }: OpenCodeOpt
       },
     },
     agent: {
-      tiny: { mode: 'subagent', model: 'scripted/tiny', description: 'Has a model with a small window', prompt: 'Work.' },
+      tiny: {
+        mode: 'subagent',
+        model: 'scripted/tiny',
+        description: 'Has a model with a small window',
+        prompt: 'Work.',
+      },
     },
     ...config,
   };

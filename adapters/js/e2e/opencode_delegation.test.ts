@@ -122,7 +122,10 @@ scene.test('a child without memories beside one with some gets none', async () =
   nothingGiven(childOf(played, 'Do without.'));
   nothingGiven(childOf(played, 'Do without, too.'));
   blockWith(childOf(played, 'Do with.'), ['13'], bodies);
-  assert.deepEqual(told(played).map((result) => result.includes('[memory-prefetch]')), [false, true, false]);
+  assert.deepEqual(
+    told(played).map((result) => result.includes('[memory-prefetch]')),
+    [false, true, false],
+  );
 });
 
 scene.test('an id that is not there does not spoil the rest, and both are told', async () => {
@@ -155,7 +158,10 @@ scene.test('a child that is given a second task has what came with each', async 
   const { children } = await scene.play([{ ...again, arguments: { ...again.arguments, task_id: child!.id } }], {
     session: before.parent,
   });
-  assert.deepEqual(children.map(({ id }) => id), [child!.id]);
+  assert.deepEqual(
+    children.map(({ id }) => id),
+    [child!.id],
+  );
   const given = givenIn(first(children[0]!));
   assert.equal(given.length, 2);
   assert.equal(given[0], block);

@@ -76,7 +76,10 @@ scene.test('through a compaction, the same bytes, once in each request', async (
   const [child] = children;
   const block = blockWith(child!, ['11', '12'], bodies);
   // Two steps, the compaction, and what goes on after it.
-  assert.deepEqual(child!.requests.map(({ body }) => body.tools !== undefined), [true, true, false, true]);
+  assert.deepEqual(
+    child!.requests.map(({ body }) => body.tools !== undefined),
+    [true, true, false, true],
+  );
   const [, , compacting, compacted] = child!.requests;
   assert.match(compacting!.raw, /<conversation>/);
   assert.equal(timesIn(compacted!, 'Grow too large.'), 0, 'its first message is gone');

@@ -47,7 +47,9 @@ function worker(child: Delegated): Record<string, unknown> {
 
 describe('Pi', () => {
   let bench: Bench;
-  before(async () => { bench = await Bench.open(harness); });
+  before(async () => {
+    bench = await Bench.open(harness);
+  });
   after(() => bench?.close());
 
   behaviours(() => bench);
@@ -132,7 +134,10 @@ describe('Pi', () => {
     const summary = played.requests.findIndex(({ body }) => !body.tools?.length);
     assert.ok(summary > 0, 'nothing was compacted');
     const turns = played.requests.filter(({ body }) => body.tools?.length);
-    assert.ok(played.requests.slice(summary).some((request) => turns.includes(request)), 'nothing came after it');
+    assert.ok(
+      played.requests.slice(summary).some((request) => turns.includes(request)),
+      'nothing came after it',
+    );
     for (const request of turns) assertDelivered(request, { '55': PLAIN });
   });
 });

@@ -94,14 +94,20 @@ export function behaviours(bench: () => Bench): void {
   test('an unknown id spoils nothing, and is named', async () => {
     const played = await bench().play({
       memories: MEMORIES,
-      calls: delegate([{ task: 'Some.', memory: naming('55', '99') }, { task: 'None.', memory: naming('98') }]),
+      calls: delegate([
+        { task: 'Some.', memory: naming('55', '99') },
+        { task: 'None.', memory: naming('98') },
+      ]),
     });
     for (const request of assertWorked(played, 'Some.')) {
       assertDelivered(request, { '55': PLAIN });
       assert.match(blockOf(request), /Unavailable[^\n]*"99"/);
     }
     for (const request of assertWorked(played, 'None.')) {
-      assert.ok(textsIn(request).some((text) => /^\[memory-prefetch\][^]*"98"/.test(text)), 'it is told of nothing');
+      assert.ok(
+        textsIn(request).some((text) => /^\[memory-prefetch\][^]*"98"/.test(text)),
+        'it is told of nothing',
+      );
     }
     assert.match(answersIn(played.parent.at(-1)), /"99"[^]*"98"|"98"[^]*"99"/);
   });
@@ -157,7 +163,9 @@ export function behaviours(bench: () => Bench): void {
     let store: SeededStore | undefined;
     const played = await bench().play({
       memories: MEMORIES,
-      before: (made) => { store = made; },
+      before: (made) => {
+        store = made;
+      },
       calls: delegate([{ task: 'Steady.', memory: naming('55') }]),
       child: (request) => {
         if (!afterTool(request)) store?.edit('55', 'Totals are in floats.');
@@ -213,7 +221,9 @@ export function behaviours(bench: () => Bench): void {
   test('the store is locked: the task goes on, and the child knows', async () => {
     let lock: Database.Database | undefined;
     try {
-      await told((store) => { lock = locked(store); });
+      await told((store) => {
+        lock = locked(store);
+      });
     } finally {
       lock?.close();
     }
@@ -225,7 +235,9 @@ export function behaviours(bench: () => Bench): void {
     try {
       const played = await bench().play({
         memories: MEMORIES,
-        before: (made) => { store = made; },
+        before: (made) => {
+          store = made;
+        },
         calls: delegate([{ task: 'Locked later.', memory: naming('55') }]),
         child: () => {
           if (store) lock ??= locked(store);

@@ -57,7 +57,10 @@ export function assertNotice(request: ModelRequest, notice?: string): void {
 
 /** This request has nothing of ours. */
 export function assertSilent(request: ModelRequest): void {
-  assert.deepEqual(textsIn(request).filter((text) => text.includes(OURS)), []);
+  assert.deepEqual(
+    textsIn(request).filter((text) => text.includes(OURS)),
+    [],
+  );
 }
 
 /** This request has not a word of this memory. */
@@ -68,7 +71,10 @@ export function assertErased(request: ModelRequest, body: string): void {
 /** What the parent's tools have answered by now, without the texts of any memory. */
 export function answersIn(request: ModelRequest | undefined): string {
   assert.ok(request, 'the parent made no further request');
-  const text = request.body.messages.filter(({ role }) => role === 'tool').flatMap(textsOf).join('\n');
+  const text = request.body.messages
+    .filter(({ role }) => role === 'tool')
+    .flatMap(textsOf)
+    .join('\n');
   assert.ok(!text.includes(BLOCK), 'the parent has the block of its child');
   return text;
 }

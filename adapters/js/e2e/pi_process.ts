@@ -40,8 +40,12 @@ export async function runToEnd(
   });
   let stdout = '';
   let stderr = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { stdout += text; });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text; });
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
   options.crash?.addEventListener('abort', () => kill(child));
   const limit = setTimeout(() => kill(child), options.timeoutMs ?? LIMIT_MS);
   try {

@@ -45,7 +45,8 @@ async function run(withPlugin: boolean, store: SeededStore): Promise<number[]> {
     const { code, stderr } = await opencode.run('Delegate.', { directory, env, timeoutMs: 120_000 });
     const delivered = model.requests.filter(({ raw }) => raw.includes('[end of memory-prefetch')).length;
     if (code !== 0 || took.length !== DELEGATIONS) throw new Error(`OpenCode failed (${code}): ${stderr}`);
-    if (withPlugin && delivered < DELEGATIONS) throw new Error(`only ${delivered} of ${DELEGATIONS} children had their memories`);
+    if (withPlugin && delivered < DELEGATIONS)
+      throw new Error(`only ${delivered} of ${DELEGATIONS} children had their memories`);
     return took;
   } finally {
     opencode.close();
@@ -61,7 +62,10 @@ function quantile(values: readonly number[], part: number): number {
 
 const home = mkdtempSync(join(tmpdir(), 'memory-prefetch-speed-'));
 try {
-  const bodies = Array.from({ length: MEMORIES }, (_, index) => [`m${index}`, `${index} `.padEnd(BYTES, 'words of a memory ')]);
+  const bodies = Array.from({ length: MEMORIES }, (_, index) => [
+    `m${index}`,
+    `${index} `.padEnd(BYTES, 'words of a memory '),
+  ]);
   const store = new SeededStore(home, Object.fromEntries(bodies) as Record<string, string>);
   const first = { with: [] as number[], without: [] as number[] };
   const later = { with: [] as number[], without: [] as number[] };
@@ -73,10 +77,15 @@ try {
     }
     process.stderr.write(`round ${round + 1} of ${ROUNDS}\n`);
   }
-  for (const [what, { with: w, without }] of Object.entries({ 'first delegation of a process': first, 'later ones': later })) {
+  for (const [what, { with: w, without }] of Object.entries({
+    'first delegation of a process': first,
+    'later ones': later,
+  })) {
     const added = (part: number) => (quantile(w, part) - quantile(without, part)).toFixed(1);
     const at = (values: number[]) => `${quantile(values, 0.5).toFixed(1)} ms`;
-    process.stdout.write(`${what}: added at p50 ${added(0.5)} ms, p90 ${added(0.9)} ms (p50 ${at(w)} with, ${at(without)} without; ${w.length} each)\n`);
+    process.stdout.write(
+      `${what}: added at p50 ${added(0.5)} ms, p90 ${added(0.9)} ms (p50 ${at(w)} with, ${at(without)} without; ${w.length} each)\n`,
+    );
   }
 } finally {
   rmSync(home, { recursive: true, force: true });

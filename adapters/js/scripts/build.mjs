@@ -50,8 +50,13 @@ for (const file of readdirSync(statements).sort()) {
 const migrations = readdirSync(join(statements, 'migrations'))
   .sort()
   .map((file) => readFileSync(join(statements, 'migrations', file), 'utf8'));
-write('sql.js', `export const statements = ${JSON.stringify(sql)};\nexport const migrations = ${JSON.stringify(migrations)};\n`);
-const known = Object.keys(sql).map((name) => `  ${name}: string;\n`).join('');
+write(
+  'sql.js',
+  `export const statements = ${JSON.stringify(sql)};\nexport const migrations = ${JSON.stringify(migrations)};\n`,
+);
+const known = Object.keys(sql)
+  .map((name) => `  ${name}: string;\n`)
+  .join('');
 write('sql.d.ts', `export declare const statements: {\n${known}};\nexport declare const migrations: string[];\n`);
 
 await import('./ranks.mjs');
@@ -63,8 +68,15 @@ function write(name, content) {
 }
 
 function buildComponent() {
-  const said = execFileSync('cargo', ['xtask', 'component'], { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-  const path = said.split('\n').map((line) => line.trim()).find((line) => line.endsWith('.wasm'));
+  const said = execFileSync('cargo', ['xtask', 'component'], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const path = said
+    .split('\n')
+    .map((line) => line.trim())
+    .find((line) => line.endsWith('.wasm'));
   if (!path) throw new Error(`cargo xtask component did not say where the component is:\n${said}`);
   return path;
 }

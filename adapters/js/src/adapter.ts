@@ -197,7 +197,8 @@ export class Adapter {
       if (typeof delegation?.fate === 'string') throw new HostFailure('store', 'other', delegation.fate);
       if (lost) throw new HostFailure('store', 'other', 'the delegation could not be registered');
       const hints = { task, agentType: agentType && plain(agentType), registersAll: true };
-      const claim: Claim = ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
+      const claim: Claim =
+        ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
       const { answer, texts } = await this.#host().claim(caller, plain(occasion), claim);
       known.claimed = answer;
       known.fresh = { texts, at: performance.now() };
@@ -259,7 +260,9 @@ export class Adapter {
   /** The harness will not run this session again (R18). */
   async ended(id: string): Promise<void> {
     this.#children.delete(id);
-    await this.#host().ended(this.key(id)).catch((error: unknown) => void this.#failed('ending a session', error));
+    await this.#host()
+      .ended(this.key(id))
+      .catch((error: unknown) => void this.#failed('ending a session', error));
   }
 
   /** Tools: what a model is answered. `part`: which part of a long answer. */
@@ -346,7 +349,10 @@ function plain(name: string): string {
 
 function shown(view: View): string {
   const { id, owner, category, body } = view;
-  const head = [`Memory ${JSON.stringify(id)} of ${JSON.stringify(owner)}`, category && `category ${JSON.stringify(category)}`];
+  const head = [
+    `Memory ${JSON.stringify(id)} of ${JSON.stringify(owner)}`,
+    category && `category ${JSON.stringify(category)}`,
+  ];
   return `${head.filter(Boolean).join(', ')}:\n${body}`;
 }
 

@@ -95,7 +95,9 @@ export class Client {
   #start(): Worker {
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: this.settings });
     worker.on('message', (reply: Reply) => this.#answered(reply));
-    worker.on('error', (error) => this.#lost(worker, new HostFailure('component', 'failed', `the worker failed: ${error.message}`)));
+    worker.on('error', (error) =>
+      this.#lost(worker, new HostFailure('component', 'failed', `the worker failed: ${error.message}`)),
+    );
     worker.on('exit', () => this.#lost(worker, new HostFailure('component', 'failed', 'the worker has ended')));
     // Nothing that waits for it may keep a harness from ending.
     worker.unref();

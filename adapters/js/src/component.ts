@@ -103,9 +103,7 @@ export function compile(): Map<string, WebAssembly.Module> {
 /** A new instance. Takes about a millisecond. */
 export function instantiate(imports: Imports): Exports {
   const modules = compile();
-  return withPromising(() =>
-    make((name) => modules.get(name)!, imports as unknown as ImportObject),
-  );
+  return withPromising(() => make((name) => modules.get(name)!, imports as unknown as ImportObject));
 }
 
 /**

@@ -57,7 +57,16 @@ export function defaultStore(env: Environment = process.env, platform: string = 
 export function readSettings(env: Environment = process.env): Settings {
   const file = configFile(env);
   const config = existsSync(file) ? readObject(file) : {};
-  const known = ['store', 'memories', 'memoriesTrust', 'budgetTokens', 'overflow', 'ttlSeconds', 'agent', 'busyTimeoutMs'];
+  const known = [
+    'store',
+    'memories',
+    'memoriesTrust',
+    'budgetTokens',
+    'overflow',
+    'ttlSeconds',
+    'agent',
+    'busyTimeoutMs',
+  ];
   const wrong = (name: string, allowed: string) =>
     new ConfigError(`${file}: ${JSON.stringify(name)} is ${JSON.stringify(config[name])}; allowed is ${allowed}`);
   for (const name of Object.keys(config)) {
@@ -89,7 +98,8 @@ export function readSettings(env: Environment = process.env): Settings {
   return {
     store: store === undefined ? defaultStore(env) : path(store, 'sqlite', env),
     isDefaultStore: store === undefined,
-    memories: memories === undefined ? undefined : { kind: 'magic-context', path: path(memories, 'magic-context', env) },
+    memories:
+      memories === undefined ? undefined : { kind: 'magic-context', path: path(memories, 'magic-context', env) },
     memoriesTrusted: oneOf('memoriesTrust', ['trusted', 'untrusted']) === 'trusted',
     budgetTokens: positive('budgetTokens'),
     overflow: oneOf('overflow', ['refuse', 'trim-priority', 'trim-recency', 'paginate']),
@@ -108,7 +118,9 @@ export const PROJECT_FILE = '.memory-prefetch.json';
  * that.
  */
 export function projectMemory(directory: string): { on: boolean; why?: string } {
-  const file = withinRepository(directory).map((place) => join(place, PROJECT_FILE)).find((place) => existsSync(place));
+  const file = withinRepository(directory)
+    .map((place) => join(place, PROJECT_FILE))
+    .find((place) => existsSync(place));
   if (file === undefined) return { on: true };
   try {
     const { memory, ...others } = readObject(file);

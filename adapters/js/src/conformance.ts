@@ -156,7 +156,10 @@ async function runScenario(file: File, scenario: Scenario, path: string): Promis
   };
   state.prefetch.clock = () => state.now;
   try {
-    for (const [place, steps] of [['setup', file.setup], ['step', scenario.steps]] as const) {
+    for (const [place, steps] of [
+      ['setup', file.setup],
+      ['step', scenario.steps],
+    ] as const) {
       for (const [index, step] of steps.entries()) {
         try {
           await runStep(state, step);
@@ -421,7 +424,8 @@ export function checkExpectation(expected: Json): void {
 export function difference(expected: Json, actual: Json, place = ''): string | undefined {
   const differs = (what: string) => `at ${place === '' ? '/' : place}: ${what}, but it is ${brief(actual)}`;
   if (Array.isArray(expected)) {
-    if (!Array.isArray(actual) || actual.length !== expected.length) return differs(`expected ${expected.length} elements`);
+    if (!Array.isArray(actual) || actual.length !== expected.length)
+      return differs(`expected ${expected.length} elements`);
     for (const [index, inner] of expected.entries()) {
       const why = difference(inner, actual[index] ?? null, `${place}/${index}`);
       if (why !== undefined) return why;

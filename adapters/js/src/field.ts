@@ -28,7 +28,10 @@ export const memoryField = {
 } as const;
 
 /** Harnesses cut long answers of tools, and some keep the whole text in a file, where no erasure would reach it (R17). */
-const part = { type: 'integer', description: 'The part of a long answer, from 1. Long answers say how many there are.' } as const;
+const part = {
+  type: 'integer',
+  description: 'The part of a long answer, from 1. Long answers say how many there are.',
+} as const;
 
 /** Tools that a model may call; the session is never an argument (R5). */
 export const tools = {

@@ -45,7 +45,9 @@ function given(receipt: Receipt, claimed: Fate['claimed']): string[] {
   if (typeof claimed === 'string') return [failed(claimed)];
   if (!claimed) return ['The agent did not ask for its memories, so it got none.'];
   if ('taken' in claimed) {
-    return claimed.taken ? contents(receipt) : [failed('no agent took them; it did not ask, or another delegation has the same text')];
+    return claimed.taken
+      ? contents(receipt)
+      : [failed('no agent took them; it did not ask, or another delegation has the same text')];
   }
   switch (claimed.outcome.tag) {
     case 'delivered':
@@ -56,7 +58,11 @@ function given(receipt: Receipt, claimed: Fate['claimed']): string[] {
     case 'nothing':
       return [failed('nothing was waiting for it under this text')];
     case 'ambiguous':
-      return [failed(`${claimed.outcome.val} delegations with the same text and other memories fit it; give each its own text`)];
+      return [
+        failed(
+          `${claimed.outcome.val} delegations with the same text and other memories fit it; give each its own text`,
+        ),
+      ];
     case 'taken':
       return [failed('they were taken by another agent that was given the same text')];
     case 'expired':
@@ -75,7 +81,9 @@ function contents(receipt: Receipt): string[] {
     const tokens = `${size.counted ? '' : 'at most '}${size.tokens} tokens`;
     const more = pages > 1 ? `, ${pages} pages, of which it has the first` : '';
     const named = receipt.snapshotRef ? `, snapshot ${receipt.snapshotRef}` : '';
-    said.push(`Delivered to the agent: ${items.map(({ id }) => quoted(id)).join(', ')} (${size.bytes} bytes, ${tokens}${more}${named}).`);
+    said.push(
+      `Delivered to the agent: ${items.map(({ id }) => quoted(id)).join(', ')} (${size.bytes} bytes, ${tokens}${more}${named}).`,
+    );
   } else {
     said.push('The agent got no memories.');
   }
@@ -100,13 +108,19 @@ function refused(refusal: Refusal): string {
 }
 
 function sizes(list: Omission[]): string {
-  return list.map(({ id, size }) => `${quoted(id)} (${size.bytes} bytes, ${size.counted ? '' : 'at most '}${size.tokens} tokens)`).join(', ');
+  return list
+    .map(
+      ({ id, size }) => `${quoted(id)} (${size.bytes} bytes, ${size.counted ? '' : 'at most '}${size.tokens} tokens)`,
+    )
+    .join(', ');
 }
 
 /** What a model or a store wrote may not look like ours: JSON, with line ends and controls escaped (R35). */
 function quoted(text: string): string {
-  return JSON.stringify(text).replace(/[\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (char) =>
-    `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(text).replace(
+    /[\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 function sentence(text: string): string {

@@ -88,7 +88,8 @@ const memoryBytes = (row: Memory | undefined) =>
 
 const frozenBytes = (row: Frozen | undefined) =>
   row
-    ? ROW + sum([row.snapshot.state, ...row.snapshot.memoryIds, ...row.pages.flatMap((page) => [page.text, page.state])])
+    ? ROW +
+      sum([row.snapshot.state, ...row.snapshot.memoryIds, ...row.pages.flatMap((page) => [page.text, page.state])])
     : 8;
 
 const handOverBytes = (row: HandOver) => ROW + sum([row.task, row.state]);
@@ -149,12 +150,16 @@ export function makeImports(state: State): Imports {
   }
 
   const handInAll = <T>(rows: T[], size: (row: T) => number): T[] =>
-    handIn(rows, rows.reduce((total, row) => total + size(row), 0));
+    handIn(
+      rows,
+      rows.reduce((total, row) => total + size(row), 0),
+    );
 
   /** So many bytes of the component's are kept, or worked on. */
   function handOut(size: number): void {
     state.unit.bytesOut += size;
-    if (state.unit.bytesOut > state.limits.bytesOut) throw new Stopped('it handed more to the host than this host takes');
+    if (state.unit.bytesOut > state.limits.bytesOut)
+      throw new Stopped('it handed more to the host than this host takes');
   }
 
   const left = () => Math.max(0, state.limits.bytesIn - state.unit.bytesIn);
@@ -265,9 +270,7 @@ export function makeImports(state: State): Imports {
       insertDelivery: (delivery) => ask('insert-delivery', () => state.store.insertDelivery(delivery)),
       deliveries: (child) => ask('read', () => handInAll(state.store.deliveries(child), givenBytes)),
       replay: (child, ref, page, at) =>
-        ask('read', () =>
-          handInAll(state.store.replay(child, ref, page, at), (row) => 128 + bytes(row.text)),
-        ),
+        ask('read', () => handInAll(state.store.replay(child, ref, page, at), (row) => 128 + bytes(row.text))),
       endDeliveries: (child, at) => ask('end-deliveries', () => state.store.endDeliveries(child, at)),
       removeUnattached: (at, limit) => ask('remove', () => state.store.removeUnattached(at, limit)),
     },

@@ -20,8 +20,7 @@ export async function openService(settings: Settings, log?: Log): Promise<Servic
   const store = await SqliteStore.open(settings.store, { busyTimeoutMs: settings.busyTimeoutMs, create: true });
   const { memories, busyTimeoutMs, memoriesTrusted: trusted } = settings;
   const warn = (line: string) => log?.('warn', line);
-  const source =
-    memories && onceThere(() => MagicContext.open(memories.path, { busyTimeoutMs, trusted, warn }), warn);
+  const source = memories && onceThere(() => MagicContext.open(memories.path, { busyTimeoutMs, trusted, warn }), warn);
   return new Service(new Prefetch(store, { memories: source, ...(log && { log }) }));
 }
 

@@ -33,7 +33,11 @@ const server: Plugin = async ({ client, directory }) => {
       parents.set(id, data?.parentID);
     }
     const parent = parents.get(id);
-    return { id, agent: agent ?? (await lastAgent(id)), parent: parent === undefined ? undefined : adapter.key(parent) };
+    return {
+      id,
+      agent: agent ?? (await lastAgent(id)),
+      parent: parent === undefined ? undefined : adapter.key(parent),
+    };
   }
 
   async function lastAgent(id: string): Promise<string> {
@@ -120,7 +124,9 @@ const server: Plugin = async ({ client, directory }) => {
       if (!first) return;
       const texts = await adapter.texts(await session(first.info.sessionID));
       for (const { text, occasion } of texts) {
-        const there = messages.some(({ parts }) => parts.some((part) => part.type === 'text' && part.text.includes(text)));
+        const there = messages.some(({ parts }) =>
+          parts.some((part) => part.type === 'text' && part.text.includes(text)),
+        );
         if (there) continue;
         const users = messages.filter(({ info }) => info.role === 'user');
         const place = users.find(({ info }) => info.id === occasion) ?? users[0] ?? first;

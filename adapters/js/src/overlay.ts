@@ -9,7 +9,12 @@ import type { Memories, Place, Store } from './store.js';
 type Warn = (line: string) => void;
 
 /** `directory.projects` */
-export function projects(store: Store, source: Memories | undefined, ids: string[], warn: Warn): (Project | undefined)[] {
+export function projects(
+  store: Store,
+  source: Memories | undefined,
+  ids: string[],
+  warn: Warn,
+): (Project | undefined)[] {
   const known = store.projects(ids);
   if (source?.places === undefined) return known;
   const places = placesOf(source, ids, warn);
@@ -51,7 +56,10 @@ export function workspaceProjects(
 function placesOf(source: Memories, ids: string[], warn: Warn): (Place | undefined)[] {
   const places = orNothing(() => source.places?.(ids), warn) ?? ids.map(() => undefined);
   if (places.length === ids.length) return places;
-  throw new StoreFailure('damaged', 'the source of memories answered for another number of projects than was asked for');
+  throw new StoreFailure(
+    'damaged',
+    'the source of memories answered for another number of projects than was asked for',
+  );
 }
 
 /** What a source that is gone knows is nothing: what was frozen goes on without it, by what the user's directory says. */

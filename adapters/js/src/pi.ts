@@ -90,7 +90,9 @@ export default function extension(pi: Api): void {
     process.env[CHILDREN] = JSON.stringify(children);
     const on = await load();
     const parent = await session(context);
-    const said = await Promise.all(itemsOf(input).map(({ index }) => on.gistFromAfar(parent, `${toolCallId}/${index}`)));
+    const said = await Promise.all(
+      itemsOf(input).map(({ index }) => on.gistFromAfar(parent, `${toolCallId}/${index}`)),
+    );
     const lines = said.filter((line) => line !== undefined);
     return lines.length === 0 ? undefined : { content: [...content, { type: 'text', text: lines.join('\n') }] };
   });

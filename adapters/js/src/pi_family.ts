@@ -116,13 +116,15 @@ export function registerTools(
   adapter: () => Promise<Adapter>,
   session: (context: Context) => Promise<Session>,
 ): void {
-  const run: Record<keyof typeof tools, (on: Adapter, as: Session, args: Record<string, unknown>) => Promise<string>> = {
-    memory_recall: (on, as, { query, agent, limit, part }) =>
-      on.recall(as, { query: text(query) ?? '', agent: text(agent), limit: whole(limit), part: whole(part) }),
-    memory_get: (on, as, { ids, part }) => on.get(as, { ids: Array.isArray(ids) ? ids.map(String) : [], part: whole(part) }),
-    memory_page: (on, as, { snapshot_ref: ref, page, part }) =>
-      on.page(as, { ref: text(ref) ?? '', page: whole(page) ?? 0, part: whole(part) }),
-  };
+  const run: Record<keyof typeof tools, (on: Adapter, as: Session, args: Record<string, unknown>) => Promise<string>> =
+    {
+      memory_recall: (on, as, { query, agent, limit, part }) =>
+        on.recall(as, { query: text(query) ?? '', agent: text(agent), limit: whole(limit), part: whole(part) }),
+      memory_get: (on, as, { ids, part }) =>
+        on.get(as, { ids: Array.isArray(ids) ? ids.map(String) : [], part: whole(part) }),
+      memory_page: (on, as, { snapshot_ref: ref, page, part }) =>
+        on.page(as, { ref: text(ref) ?? '', page: whole(page) ?? 0, part: whole(part) }),
+    };
   for (const [name, answer] of Object.entries(run)) {
     const { description, parameters, required } = tools[name as keyof typeof tools];
     api.registerTool({

@@ -27,7 +27,7 @@ const REDIRECTING = [
 ];
 
 /** How long git may take, all in all. */
-const TIME_MS = 5_000;
+const TIME_MS = 20_000;
 
 /** Why a directory's project cannot be named. The message says what to do. */
 export class ProjectIdentityError extends Error {
@@ -66,7 +66,9 @@ export class ProjectIdentityError extends Error {
 export async function projectIdentity(directory: string, timeMs = TIME_MS): Promise<string> {
   const path = resolve(directory);
   const unreadable = (error: unknown) =>
-    new ProjectIdentityError('unreadable', `${path} cannot be looked at: ${(error as Error).message}`, { cause: error });
+    new ProjectIdentityError('unreadable', `${path} cannot be looked at: ${(error as Error).message}`, {
+      cause: error,
+    });
   if (directory === '') throw new ProjectIdentityError('unreadable', 'an empty text names no directory');
   if (!(await stat(path).catch((error) => Promise.reject(unreadable(error)))).isDirectory()) {
     const why = `${path} is not a directory: name the directory of the project`;
@@ -155,13 +157,16 @@ function git(directory: string, args: string[], until: number): Promise<Output> 
       done({ code, out, why: said.trim() || (error?.signal ? `signal ${error.signal}` : `exit status ${code}`) });
     });
     // Not execFile's own: it waits for whatever git has started as well.
-    const timer = setTimeout(() => {
-      const why = `git did not name the first commit of the repository of ${directory} in time: try \`git ${args.join(' ')}\``;
-      fail(new ProjectIdentityError('timeout', `${why} there`));
-      child.kill('SIGKILL');
-      child.stdout?.destroy();
-      child.stderr?.destroy();
-    }, Math.max(0, until - Date.now()));
+    const timer = setTimeout(
+      () => {
+        const why = `git did not name the first commit of the repository of ${directory} in time: try \`git ${args.join(' ')}\``;
+        fail(new ProjectIdentityError('timeout', `${why} there`));
+        child.kill('SIGKILL');
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+      },
+      Math.max(0, until - Date.now()),
+    );
     child.stdin?.end();
   });
 }

@@ -40,7 +40,7 @@ const IS_RUN = new RegExp(`^[${RUN}]`, 'u');
 
 /** The words and runs of a text. Each is found by looking for one character: a text may be millions of them long. */
 function* parts(text: string): Generator<Term> {
-  for (let end = 0; ; ) {
+  for (let end = 0; ;) {
     const start = next(BEGIN, text, end);
     if (start === text.length) return;
     const isRun = IS_RUN.test(text.slice(start, start + 2));

@@ -2,7 +2,17 @@
 // registered, a child claims what is for it, a request is about to be made, a model uses a tool. Synchronous: it runs in a
 // worker (src/worker.ts).
 
-import type { Answer, Block, Capacity, Claim, DelegationOutcome, Found, MemoryField, SessionKey, View } from './contract.js';
+import type {
+  Answer,
+  Block,
+  Capacity,
+  Claim,
+  DelegationOutcome,
+  Found,
+  MemoryField,
+  SessionKey,
+  View,
+} from './contract.js';
 import type { Prefetch } from './host.js';
 import type { SqliteStore } from './sqlite/store.js';
 

@@ -18,7 +18,10 @@ export function warmUp(): void {
   service.recall(parent, '', undefined, 1);
   for (const id of ids) {
     const body = `${'some words of a memory, '.repeat(40)}${id}`;
-    store.addMemory({ id, owner: 'a', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true, body }, 0n);
+    store.addMemory(
+      { id, owner: 'a', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true, body },
+      0n,
+    );
   }
   let round = 0;
   const next = (): void => {

@@ -17,7 +17,8 @@ export interface Question {
   args: unknown[];
 }
 
-export type Method = 'register' | 'taken' | 'claim' | 'replay' | 'recall' | 'get' | 'page' | 'ended' | 'sweep' | 'hello';
+export type Method =
+  'register' | 'taken' | 'claim' | 'replay' | 'recall' | 'get' | 'page' | 'ended' | 'sweep' | 'hello';
 
 /** What is answered. Errors keep what the other side branches on. */
 export interface Reply {
@@ -68,7 +69,11 @@ function described(error: unknown): NonNullable<Reply['error']> {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof PolicyError) {
     const { error: policy } = error;
-    return { kind: policy.tag === 'store' ? 'store' : 'policy', tag: policy.tag === 'store' ? policy.val.tag : policy.tag, message };
+    return {
+      kind: policy.tag === 'store' ? 'store' : 'policy',
+      tag: policy.tag === 'store' ? policy.val.tag : policy.tag,
+      message,
+    };
   }
   if (error instanceof StoreFailure) return { kind: 'store', tag: error.kind, message };
   return { kind: 'component', tag: 'failed', message };

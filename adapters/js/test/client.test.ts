@@ -55,7 +55,14 @@ test('a store that is locked is busy after its time, and the event loop goes on 
   await new Promise((resolve) => locker.once('message', resolve));
   let ticks = 0;
   const ticking = setInterval(() => (ticks += 1), 10);
-  const delegating = { task: 't', memory: undefined, capacity: CAPACITY, agentType: undefined, callId: undefined, ttlSeconds: undefined };
+  const delegating = {
+    task: 't',
+    memory: undefined,
+    capacity: CAPACITY,
+    agentType: undefined,
+    callId: undefined,
+    ttlSeconds: undefined,
+  };
   await assert.rejects(host.register(caller, delegating), fails('store', 'busy'));
   clearInterval(ticking);
   assert.ok(ticks > 5, `${ticks} ticks`);
@@ -72,4 +79,3 @@ test('one client for the same settings, another one for others', async () => {
 });
 
 const CAPACITY = { budget: { tag: 'tokens', val: 1_000 }, model: undefined, overflow: 'refuse' } as const;
-

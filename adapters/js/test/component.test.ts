@@ -19,8 +19,16 @@ test('a later version of the same series fits', () => {
 
 test('another series, an unknown import and a missing export are refused, and said', () => {
   const cases: [string[], string[], RegExp][] = [
-    [world.imports.map((name) => name.replace('@0.1.0', '@0.2.0')), world.exports, /types@0\.2\.0 is of another series/],
-    [world.imports, world.exports.map((name) => name.replace('@0.1.0', '@1.0.0')), /orchestrator@1\.0\.0 is of another series/],
+    [
+      world.imports.map((name) => name.replace('@0.1.0', '@0.2.0')),
+      world.exports,
+      /types@0\.2\.0 is of another series/,
+    ],
+    [
+      world.imports,
+      world.exports.map((name) => name.replace('@0.1.0', '@1.0.0')),
+      /orchestrator@1\.0\.0 is of another series/,
+    ],
     [[...world.imports, 'wasi:clocks/wall-clock@0.2.0'], world.exports, /no import is named wasi:clocks/],
     [world.imports, world.exports.filter((name) => !name.includes('/child@')), /it has no child/],
     [['agent-memory:prefetch/memories'], world.exports, /memories is of another series/],
@@ -28,7 +36,8 @@ test('another series, an unknown import and a missing export are refused, and sa
   for (const [imports, exports, why] of cases) {
     assert.throws(
       () => checkWorld(imports, exports),
-      (error) => error instanceof OtherWorld && why.test(error.message) && /This host offers .* 0\.1\.x/.test(error.message),
+      (error) =>
+        error instanceof OtherWorld && why.test(error.message) && /This host offers .* 0\.1\.x/.test(error.message),
     );
   }
 });

@@ -29,7 +29,9 @@ test('without a file everything has a default, and the store is the one of the p
 });
 
 test('the file is read, and the environment goes before it', () => {
-  const env = home('{"store": "sqlite:~/mine.db", "memories": "magic-context:/m.db", "overflow": "paginate", "budgetTokens": 5}');
+  const env = home(
+    '{"store": "sqlite:~/mine.db", "memories": "magic-context:/m.db", "overflow": "paginate", "budgetTokens": 5}',
+  );
   const settings = readSettings(env);
   assert.equal(settings.store, join(env.HOME, 'mine.db'));
   assert.deepEqual(settings.memories, { kind: 'magic-context', path: '/m.db' });
@@ -57,7 +59,10 @@ test('what cannot be meant is refused, with the file, the name and what is allow
     ['{', /cannot be read/],
   ];
   for (const [config, why] of cases) {
-    assert.throws(() => readSettings(home(config)), (error) => error instanceof ConfigError && why.test(error.message));
+    assert.throws(
+      () => readSettings(home(config)),
+      (error) => error instanceof ConfigError && why.test(error.message),
+    );
   }
 });
 
@@ -77,7 +82,7 @@ test("a project's own file may switch memory off and nothing else", () => {
   }
 });
 
-test("the file of a repository holds in its subdirectories, and not for what lies outside of it", () => {
+test('the file of a repository holds in its subdirectories, and not for what lies outside of it', () => {
   const outside = mkdtempSync(join(tmpdir(), 'memory-prefetch-project-'));
   writeFileSync(join(outside, '.memory-prefetch.json'), '{"memory": "off"}');
   const repository = join(outside, 'repository');

@@ -29,7 +29,10 @@ const DESCRIBE = { call: 'about.describe', expect: { ok: {} } };
 test('a scenario passes, and fails at the first step that fails', async () => {
   assert.equal(await outcome([DESCRIBE]), undefined);
   const wrong = { call: 'about.describe', expect: { ok: { name: 'another' } } };
-  assert.match((await outcome([DESCRIBE, wrong]))!, /^step 2: about\.describe: at \/ok\/name: expected "another", but it is "/);
+  assert.match(
+    (await outcome([DESCRIBE, wrong]))!,
+    /^step 2: about\.describe: at \/ok\/name: expected "another", but it is "/,
+  );
   assert.match((await outcome([DESCRIBE], { setup: [wrong] }))!, /^setup 1: /);
 });
 
@@ -45,7 +48,10 @@ test('a misspelt key fails, wherever it stands', async () => {
     [[{ clock: { 'add-seconds': 1, set: 1 } }, DESCRIBE], /either set or add-seconds/],
     [[{ call: 'about.describes', expect: {} }], /there is no export about\.describes/],
     [[{ call: 'about.describe', args: { x: 1 }, expect: {} }], /has no argument "x"/],
-    [[{ call: 'tools.get', args: { session: { harness: 'h' } }, expect: {} }], /session\.id is null, and a string is needed/],
+    [
+      [{ call: 'tools.get', args: { session: { harness: 'h' } }, expect: {} }],
+      /session\.id is null, and a string is needed/,
+    ],
     [[{ audit: true }, DESCRIBE], /an audit step needs expect/],
     [[{ ...DESCRIBE, save: { x: '/ok/nothing' } }], /nothing at \/ok\/nothing/],
     [[{ 'put-agent': '$x' }, DESCRIBE], /there is no variable "x"/],
@@ -118,12 +124,19 @@ test('large numbers stay exact, and arguments are of their types', () => {
     d: 9_007_199_254_740_991,
   });
   const session = { harness: 'h', id: 's' };
-  assert.deepEqual(toParams('child.deliver', {
-    child: session,
-    occasion: 'o',
-    claim: { tag: 'parent-session', val: { 'agent-type': 'x' } },
-  }), [session, 'o', { tag: 'parent-session', val: { task: undefined, agentType: 'x', registersAll: false } }]);
-  const wrong: Json[] = [{ tag: 'parent' }, { tag: 'ids', val: {} }, { tag: 'parent-session', val: { agentType: 'x' } }];
+  assert.deepEqual(
+    toParams('child.deliver', {
+      child: session,
+      occasion: 'o',
+      claim: { tag: 'parent-session', val: { 'agent-type': 'x' } },
+    }),
+    [session, 'o', { tag: 'parent-session', val: { task: undefined, agentType: 'x', registersAll: false } }],
+  );
+  const wrong: Json[] = [
+    { tag: 'parent' },
+    { tag: 'ids', val: {} },
+    { tag: 'parent-session', val: { agentType: 'x' } },
+  ];
   for (const claim of wrong) {
     assert.throws(() => toParams('child.deliver', { child: session, occasion: 'o', claim }), JSON.stringify(claim));
   }
@@ -145,7 +158,8 @@ test('a run of nothing is an error', () => {
 test('a file that is not there or is no JSON is a failure', async () => {
   const path = join(mkdtempSync(join(tmpdir(), 'broken-')), 'B.json');
   const failures: string[] = [];
-  const report = ({ name, failure }: { name: string; failure: string | undefined }) => failures.push(`${name}: ${failure}`);
+  const report = ({ name, failure }: { name: string; failure: string | undefined }) =>
+    failures.push(`${name}: ${failure}`);
   assert.deepEqual(await run([path], report), { passed: 0, failed: 1 });
   writeFileSync(path, '{');
   assert.deepEqual(await run([path], report), { passed: 0, failed: 1 });

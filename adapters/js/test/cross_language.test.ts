@@ -13,7 +13,8 @@ import { Prefetch } from '../dist/host.js';
 import { SqliteStore } from '../dist/sqlite/store.js';
 
 const PROGRAM =
-  process.env['MEMORY_PREFETCH_PROGRAM'] ?? fileURLToPath(new URL('../../../target/debug/memory-prefetch', import.meta.url));
+  process.env['MEMORY_PREFETCH_PROGRAM'] ??
+  fileURLToPath(new URL('../../../target/debug/memory-prefetch', import.meta.url));
 
 /** Bodies that a careless host would change: a byte order mark, a NUL, line ends, a lone combining mark, other planes. */
 const BODIES = ['\ufeffmark first', 'a\u0000b', 'line\r\nend\u2028\u2029', '\u0301 alone 👩‍👩‍👧 字 𠮷', ' blanks \t\n'];
@@ -21,7 +22,10 @@ const BODIES = ['\ufeffmark first', 'a\u0000b', 'line\r\nend\u2028\u2029', '\u03
 const key = (id: string): SessionKey => ({ harness: 'local', id });
 
 function rust(file: string, ...args: string[]): string {
-  return execFileSync(PROGRAM, ['--store', `sqlite:${file}`, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  return execFileSync(PROGRAM, ['--store', `sqlite:${file}`, ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
 }
 
 function rustJson(file: string, ...args: string[]): Record<string, unknown> {
@@ -62,10 +66,23 @@ async function seeded(): Promise<string> {
   await over(file, ({ store }) => {
     store.ensureDirectory({ agent: 'planner', project: 'p', session: key('lead'), memoryOn: true });
     for (const child of ['one', 'two']) {
-      store.ensureDirectory({ agent: 'reviewer', project: 'p', session: key(child), parent: key('lead'), memoryOn: true });
+      store.ensureDirectory({
+        agent: 'reviewer',
+        project: 'p',
+        session: key(child),
+        parent: key('lead'),
+        memoryOn: true,
+      });
     }
     BODIES.forEach((body, index) => {
-      const shared = { owner: 'planner', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true } as const;
+      const shared = {
+        owner: 'planner',
+        project: 'p',
+        audience: 'agent',
+        category: '',
+        priority: 0,
+        trusted: true,
+      } as const;
       store.addMemory({ ...shared, id: `m${index}`, body }, 1_000n);
     });
   });
@@ -87,14 +104,36 @@ test('what this host delivers, the program in Rust replays byte for byte', async
 
   const replayed = rustJson(file, 'replay', '--session', 'one');
   assert.equal((replayed['blocks'] as { text: string }[])[0]?.text, text);
-  const again = rustJson(file, 'deliver', '--session', 'one', '--parent', 'lead', '--task', 'Look.', '--occasion', 'start');
+  const again = rustJson(
+    file,
+    'deliver',
+    '--session',
+    'one',
+    '--parent',
+    'lead',
+    '--task',
+    'Look.',
+    '--occasion',
+    'start',
+  );
   assert.equal(again['text'], text);
   assert.equal(again['replayed'], true);
 });
 
 test('what the program in Rust delegates, a child of this host has, and the same bytes', async () => {
   const file = await seeded();
-  const delegated = rustJson(file, 'delegate', '--session', 'lead', '--task', 'Look.', '--ids', IDS.join(','), '--budget', '100000');
+  const delegated = rustJson(
+    file,
+    'delegate',
+    '--session',
+    'lead',
+    '--task',
+    'Look.',
+    '--ids',
+    IDS.join(','),
+    '--budget',
+    '100000',
+  );
   const ref = (delegated['receipt'] as { snapshot_ref: string }).snapshot_ref;
   rust(file, 'memory', 'edit', 'm0', '--body', 'changed');
 
@@ -130,7 +169,10 @@ test('both find the same by a search, and their audits are one', async () => {
   const found = await over(file, (prefetch) => prefetch.recall(key('lead'), undefined, '字', 10).map(({ id }) => id));
   const memories = rustJson(file, 'recall', '--session', 'lead', '字')['memories'] as { id: string }[];
   assert.deepEqual(found, ['m3']);
-  assert.deepEqual(memories.map(({ id }) => id), found);
+  assert.deepEqual(
+    memories.map(({ id }) => id),
+    found,
+  );
   await over(file, (prefetch) => prefetch.delegate(key('lead'), request('Look.', ['m1'])));
   rust(file, 'delegate', '--session', 'lead', '--task', 'Look again.', '--ids', 'm2', '--budget', '1000');
   const entries = await over(file, ({ store }) => store.allAudit(10).map((row) => `${row.export} ${row.component}`));

@@ -144,10 +144,12 @@ test('a store in a directory that is not there', async (context) => {
   assert.match(finding(said, 'FAIL the store cannot be made'), new RegExp(`mkdir -p ${directory}$`));
 });
 
-test('memory that is off is a note: by the project\'s own file, and by the store', async (context) => {
+test("memory that is off is a note: by the project's own file, and by the store", async (context) => {
   const home = new Home(context);
   home.write(join(home.project, '.memory-prefetch.json'), '{"memory": "off"}');
-  const project = finding(await home.doctor('--no-run'), 'ok   project').split(' ').at(-1) as string;
+  const project = finding(await home.doctor('--no-run'), 'ok   project')
+    .split(' ')
+    .at(-1) as string;
   const store = await home.makeStore();
   store.putProject({ id: project, workspace: undefined, memoryOn: false, trusted: true, attributes: [] });
   store.close();

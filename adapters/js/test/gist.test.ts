@@ -29,7 +29,12 @@ function handedOver(more: Partial<Receipt> = {}, warnings: string[] = []): Deleg
 }
 
 function answer(outcome: Answer['outcome'], more: Partial<Receipt> = {}): Answer {
-  return { outcome, replayed: false, block: undefined, receipt: outcome.tag === 'delivered' ? receipt(more) : undefined };
+  return {
+    outcome,
+    replayed: false,
+    block: undefined,
+    receipt: outcome.tag === 'delivered' ? receipt(more) : undefined,
+  };
 }
 
 test('what was delivered, what is unavailable, what was left out', () => {
@@ -48,7 +53,16 @@ test('why an agent got none', () => {
     [none('the store is busy: locked', undefined), /got no memories: the store is busy: locked\.$/],
     [none({ tag: 'memory-off' }, undefined), /Memory is off here/],
     [
-      none({ tag: 'refused', val: { tag: 'over-capacity', val: { unit: 'tokens', budget: 5, needed: 9, sizes: [{ id: '7', size, why: '' }] } } }, undefined),
+      none(
+        {
+          tag: 'refused',
+          val: {
+            tag: 'over-capacity',
+            val: { unit: 'tokens', budget: 5, needed: 9, sizes: [{ id: '7', size, why: '' }] },
+          },
+        },
+        undefined,
+      ),
       /they take 9 tokens, and its budget is 5\. Name fewer of them: "7" \(100 bytes/,
     ],
     [none(handedOver(), undefined), /did not ask/],
@@ -56,7 +70,13 @@ test('why an agent got none', () => {
     [none(handedOver(), answer({ tag: 'expired' })), /began too late/],
     [none(handedOver(), answer({ tag: 'memory-off' })), /Memory is off for the agent/],
     [none(handedOver(), 'no answer within 7000 ms'), /no answer within 7000 ms/],
-    [none(handedOver({ items: [], unavailable: ['99'] }), answer({ tag: 'delivered' }, { items: [], unavailable: ['99'] })), /got no memories\. Unavailable: "99"/],
+    [
+      none(
+        handedOver({ items: [], unavailable: ['99'] }),
+        answer({ tag: 'delivered' }, { items: [], unavailable: ['99'] }),
+      ),
+      /got no memories\. Unavailable: "99"/,
+    ],
   ];
   for (const [said, expected] of cases) assert.match(said, expected);
 });
@@ -67,5 +87,8 @@ test('nothing is said where no memory was named, but for a warning', () => {
     val: { memory: undefined, receipt: undefined, warnings },
   });
   assert.equal(gist({ registered: registered([]), claimed: undefined }), undefined);
-  assert.equal(gist({ registered: registered(['two are alike']), claimed: undefined }), '[memory-prefetch] Note: two are alike.');
+  assert.equal(
+    gist({ registered: registered(['two are alike']), claimed: undefined }),
+    '[memory-prefetch] Note: two are alike.',
+  );
 });

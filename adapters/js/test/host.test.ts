@@ -34,7 +34,10 @@ function seeded(limits = DEFAULT_LIMITS): Prefetch<SqliteStore> {
   store.ensureDirectory({ agent: 'b', project: 'p', session: key('child'), parent: key('lead'), memoryOn: true });
   for (const id of ['1', '2']) {
     const body = `body ${id}`;
-    store.addMemory({ id, owner: 'a', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true, body }, 0n);
+    store.addMemory(
+      { id, owner: 'a', project: 'p', audience: 'agent', category: '', priority: 0, trusted: true, body },
+      0n,
+    );
   }
   return new Prefetch(store, { limits });
 }
@@ -80,7 +83,11 @@ test('a store that cannot begin or commit is said, and no unit stays open', () =
     throw new StoreFailure('busy', 'somebody else writes');
   };
   assert.throws(
-    () => prefetch.deliver(key('child'), 'start', { tag: 'parent-session', val: { task: 'Look.', agentType: undefined, registersAll: true } }),
+    () =>
+      prefetch.deliver(key('child'), 'start', {
+        tag: 'parent-session',
+        val: { task: 'Look.', agentType: undefined, registersAll: true },
+      }),
     (error) => error instanceof StoreFailure && error.kind === 'busy',
   );
   prefetch.store.commit = commit;
@@ -101,10 +108,20 @@ test('limits: what is over them is told, or ends the call', () => {
 });
 
 test('exports that read may not write, and only upkeep removes', () => {
-  const writing: Import[] = ['record-access', 'insert-snapshot', 'insert-hand-over', 'insert-delivery', 'revoke', 'overwrite', 'end-deliveries', 'remove'];
+  const writing: Import[] = [
+    'record-access',
+    'insert-snapshot',
+    'insert-hand-over',
+    'insert-delivery',
+    'revoke',
+    'overwrite',
+    'end-deliveries',
+    'remove',
+  ];
   for (const name of Object.keys(ACCESS) as ExportName[]) {
     const access = ACCESS[name];
-    for (const one of writing) assert.ok(!allows(name, one) || access === 'write' || access === 'relaxed', `${name} ${one}`);
+    for (const one of writing)
+      assert.ok(!allows(name, one) || access === 'write' || access === 'relaxed', `${name} ${one}`);
     assert.equal(allows(name, 'read'), access !== undefined);
     assert.ok(allows(name, 'log'));
   }

@@ -142,8 +142,7 @@ function bytes(dir: string): Record<string, string> {
 const names = (dir: string) => readdirSync(dir).sort();
 
 /** What stands beside a database at rest that was read: with better-sqlite3 SQLite leaves its two files there. */
-const untouched =
-  choose(undefined) === 'better' ? ['context.db', 'context.db-shm', 'context.db-wal'] : ['context.db'];
+const untouched = choose(undefined) === 'better' ? ['context.db', 'context.db-shm', 'context.db-wal'] : ['context.db'];
 
 /** Ends those of tests that failed, which would keep this process running. */
 const running = new Set<ChildProcess>();
@@ -285,7 +284,10 @@ test('what was frozen stays when the source changes, and when it is gone', async
   await program.end();
 
   rmSync(context.dir, { recursive: true });
-  assert.deepEqual(over.prefetch.replay(key('child of git:a')).map((block) => block.text), [text]);
+  assert.deepEqual(
+    over.prefetch.replay(key('child of git:a')).map((block) => block.text),
+    [text],
+  );
   assert.throws(
     () => over.prefetch.get(key('git:a'), ['1']),
     (error) => error instanceof PolicyError && error.error.tag === 'store' && error.error.val.tag === 'absent',
@@ -298,7 +300,13 @@ test('a source that cannot be opened yet', () => {
   const away = `${context.path}.away`;
   renameSync(context.path, away);
   const said: string[] = [];
-  const over = component(onceThere(() => context.open(), (line) => said.push(line)), ['git:a']);
+  const over = component(
+    onceThere(
+      () => context.open(),
+      (line) => said.push(line),
+    ),
+    ['git:a'],
+  );
   assert.throws(() => over.get('git:a', ['1']), /cannot be read/);
   assert.throws(() => over.recall('git:a', 'one'), /cannot be read/);
   assert.deepEqual(over.prefetch.forget(['1']).memories, []);
@@ -382,7 +390,9 @@ test('a log that a crash has left', async () => {
     const program = await start(context.path);
     await program.run("INSERT INTO memories (project_path, category, content) VALUES ('git:a', 'X', 'in the log')");
     await program.run('BEGIN');
-    await program.run("INSERT INTO memories (project_path, category, content) VALUES ('git:a', 'X', 'never committed')");
+    await program.run(
+      "INSERT INTO memories (project_path, category, content) VALUES ('git:a', 'X', 'never committed')",
+    );
     await program.crash();
     if (!withIndex) rmSync(`${context.path}-shm`);
     settle(context.path);
@@ -631,12 +641,29 @@ test('only the decimal text is the id', () => {
   context.add(1, 'git:a', 'X', 'one');
   context.add(11, 'git:a', 'X', 'eleven');
   const source = context.open();
-  for (const other of ['01', '1.0', ' 1', '1 ', '+1', '1e0', '0x1', '１', '', '1\0', '1\n', '-1', '-0', '9223372036854775808']) {
+  for (const other of [
+    '01',
+    '1.0',
+    ' 1',
+    '1 ',
+    '+1',
+    '1e0',
+    '0x1',
+    '１',
+    '',
+    '1\0',
+    '1\n',
+    '-1',
+    '-0',
+    '9223372036854775808',
+  ]) {
     assert.deepEqual(rows(source, [other]), [undefined], JSON.stringify(other));
   }
   assert.deepEqual(bodies(source, ['11', '2', '1', '11']), ['eleven', undefined, 'one', 'eleven']);
   // One that a floating-point number cannot hold.
-  context.change("INSERT INTO memories (id, project_path, category, content) VALUES (9007199254740993, 'git:a', 'X', 'large')");
+  context.change(
+    "INSERT INTO memories (id, project_path, category, content) VALUES (9007199254740993, 'git:a', 'X', 'large')",
+  );
   assert.equal(row(context.open(), '9007199254740993').id, '9007199254740993');
   assert.deepEqual(rows(context.open(), ['9007199254740992']), [undefined]);
 });
@@ -665,21 +692,39 @@ test('rows that are not in use, and rows that cannot be read', () => {
   for (const [id, set] of sets) context.change(`UPDATE memories SET ${set} WHERE id = ${id}`);
   const source = context.open();
   const found = rows(source, all);
-  assert.deepEqual(all.filter((_, index) => found[index] === undefined), ['9', '10', '11', '12', '13']);
+  assert.deepEqual(
+    all.filter((_, index) => found[index] === undefined),
+    ['9', '10', '11', '12', '13'],
+  );
   assert.deepEqual([found[13]?.owner, found[13]?.project], [undefined, undefined]);
   assert.equal(found[14]?.priority, 0);
   assert.deepEqual([found[15]?.priority, found[15]?.updatedAt], [0xffff_ffff, undefined]);
   const over = component(source, ['git:a']);
-  assert.deepEqual(all.filter((id) => over.sees('git:a', id)), ['1', '2', '8', '15', '16']);
+  assert.deepEqual(
+    all.filter((id) => over.sees('git:a', id)),
+    ['1', '2', '8', '15', '16'],
+  );
   assert.deepEqual(over.recall('git:a', 'b').sort(), ['1', '15', '16', '2', '8']);
 });
 
 test('bodies are given as long as they fit', () => {
   const context = fresh();
-  for (const [id, body] of [[1, '12345'], [2, '123'], [3, '1']] as const) context.add(id, 'git:a', 'X', body);
+  for (const [id, body] of [
+    [1, '12345'],
+    [2, '123'],
+    [3, '1'],
+  ] as const)
+    context.add(id, 'git:a', 'X', body);
   const source = context.open();
   const found = unit(source, () => source.memories(['1', '2', '3'], 7));
-  assert.deepEqual(found.map((one) => [one?.bytes, one?.body]), [[5, '12345'], [3, undefined], [1, undefined]]);
+  assert.deepEqual(
+    found.map((one) => [one?.bytes, one?.body]),
+    [
+      [5, '12345'],
+      [3, undefined],
+      [1, undefined],
+    ],
+  );
   assert.throws(() => source.memories(['1'], 7), /no unit of work is open/);
 });
 
@@ -705,7 +750,11 @@ test('another project of the workspace sees what is shared with it', () => {
     context.change(`UPDATE memories SET shareable = ${shareable}, scope = '${scope}' WHERE id = ${id}`);
   }
   // Of a project in another workspace, in one that is not there, in none.
-  const others = [[21, 'git:c'], [22, 'git:d'], [23, 'git:e']] as const;
+  const others = [
+    [21, 'git:c'],
+    [22, 'git:d'],
+    [23, 'git:e'],
+  ] as const;
   for (const [id, project] of others) {
     context.add(id, project, 'CONSTRAINTS', 'shared word');
     context.change(`UPDATE memories SET shareable = 1 WHERE id = ${id}`);
@@ -834,10 +883,27 @@ test('a search takes the best of what the filter admits', () => {
   };
   const search = (filter: SearchFilter, query: string, limit: number, max = 100) =>
     unit(source, () => source.search(filter, query, limit, max)).map((found) => [found.id, found.body !== undefined]);
-  assert.deepEqual(search(filter, 'form login', 10), [['1', true], ['2', true]], 'two words before one');
-  assert.deepEqual(search(filter, 'login', 10), [['2', true], ['1', true]], 'the youngest first');
+  assert.deepEqual(
+    search(filter, 'form login', 10),
+    [
+      ['1', true],
+      ['2', true],
+    ],
+    'two words before one',
+  );
+  assert.deepEqual(
+    search(filter, 'login', 10),
+    [
+      ['2', true],
+      ['1', true],
+    ],
+    'the youngest first',
+  );
   assert.deepEqual(search(filter, 'login', 1), [['2', true]]);
-  assert.deepEqual(search(filter, 'login', 10, 14), [['2', true], ['1', false]]);
+  assert.deepEqual(search(filter, 'login', 10, 14), [
+    ['2', true],
+    ['1', false],
+  ]);
   assert.deepEqual(search(filter, '本語', 10), [['5', true]]);
   assert.deepEqual(search(filter, '" OR *', 10), []);
   const shared = { ...filter, owner: 'planner', sharedIn: 'git:b' };

@@ -14,7 +14,13 @@ import { SqliteStore } from '../dist/sqlite/store.js';
 
 const capacity: Capacity = { budget: { tag: 'tokens', val: 10_000 }, model: undefined, overflow: 'refuse' };
 
-const parent: Caller = { key: { harness: 'h', id: 'lead' }, agent: 'a', project: 'p', parent: undefined, memoryOn: true };
+const parent: Caller = {
+  key: { harness: 'h', id: 'lead' },
+  agent: 'a',
+  project: 'p',
+  parent: undefined,
+  memoryOn: true,
+};
 
 function child(id: string, more: Partial<Caller> = {}): Caller {
   return { key: { harness: 'h', id }, agent: 'b', project: 'p', parent: parent.key, memoryOn: true, ...more };
@@ -24,7 +30,10 @@ function delegating(task: string, memory: unknown, callId?: string): Delegating 
   return { task, memory, capacity, agentType: undefined, callId, ttlSeconds: undefined };
 }
 
-const byText = (task: string): Claim => ({ tag: 'parent-session', val: { task, agentType: undefined, registersAll: true } });
+const byText = (task: string): Claim => ({
+  tag: 'parent-session',
+  val: { task, agentType: undefined, registersAll: true },
+});
 
 function service(file = join(mkdtempSync(join(tmpdir(), 'memory-prefetch-service-')), 's.db')): Service {
   return new Service(new Prefetch(SqliteStore.open(file)));
@@ -74,7 +83,10 @@ test('what stands in the requests names the turn that it came with', () => {
   on.claim(child('c'), 'm1', byText('First.'));
   on.register(parent, delegating('Second.', { prefetch_ids: ['2'] }));
   const { texts } = on.claim(child('c'), 'm2', byText('Second.'));
-  assert.deepEqual(texts.map(({ occasion }) => occasion), ['m1', 'm2']);
+  assert.deepEqual(
+    texts.map(({ occasion }) => occasion),
+    ['m1', 'm2'],
+  );
   assert.ok(texts[0]!.text.includes('one') && texts[1]!.text.includes('two'));
 });
 
@@ -105,7 +117,9 @@ test('memory that is off for the child is neither given nor mentioned; what the 
   const { store } = on.prefetch;
   store.putProject({ id: 'p', workspace: 'w', memoryOn: false, trusted: false, attributes: [] });
   assert.equal(on.register(parent, delegating('Off too.', { prefetch_ids: ['1'] })).tag, 'memory-off');
-  assert.deepEqual(store.projects(['p']), [{ id: 'p', workspace: 'w', memoryOn: false, trusted: false, attributes: [] }]);
+  assert.deepEqual(store.projects(['p']), [
+    { id: 'p', workspace: 'w', memoryOn: false, trusted: false, attributes: [] },
+  ]);
 });
 
 test('a project that cannot be named sees nothing', () => {

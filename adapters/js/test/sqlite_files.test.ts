@@ -597,7 +597,7 @@ test('a memory that cannot be read is left out (F20)', () => {
     "category = CAST(x'80' AS TEXT)",
     "owner = CAST(x'80' AS TEXT)",
     "attributes = '{'",
-    "attributes = '[[\"a\"]]'",
+    'attributes = \'[["a"]]\'',
     'attributes = NULL',
   ];
   for (const change of cases) {

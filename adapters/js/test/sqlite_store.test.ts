@@ -100,18 +100,37 @@ test('bodies keep their bytes', () => {
 
 test('from the first body that would exceed it on, max-bytes gives none', () => {
   const store = fresh();
-  for (const [id, body] of [['a', '12345'], ['b', '123456'], ['c', '1'], ['d', '']] as const) {
+  for (const [id, body] of [
+    ['a', '12345'],
+    ['b', '123456'],
+    ['c', '1'],
+    ['d', ''],
+  ] as const) {
     store.addMemory(memory(id, body), 1n);
   }
   const asked = ['a', 'b', 'missing', 'c', 'd'];
-  const cases = [[0, ''], [4, ''], [5, 'a'], [10, 'a'], [11, 'ab'], [12, 'abcd'], [0xffff_ffff, 'abcd']] as const;
+  const cases = [
+    [0, ''],
+    [4, ''],
+    [5, 'a'],
+    [10, 'a'],
+    [11, 'ab'],
+    [12, 'abcd'],
+    [0xffff_ffff, 'abcd'],
+  ] as const;
   for (const [max, expected] of cases) {
     const rows = store.memories(asked, max).filter((row) => row !== undefined);
     assert.equal(ids(rows.filter((row) => row.body !== undefined)).join(''), expected, `max-bytes ${max}`);
-    assert.deepEqual(rows.map((row) => row.bytes), [5, 6, 1, 0]);
+    assert.deepEqual(
+      rows.map((row) => row.bytes),
+      [5, 6, 1, 0],
+    );
   }
   // A body that is asked for twice counts twice.
-  assert.deepEqual(store.memories(['a', 'a'], 9).map((row) => row?.body), ['12345', undefined]);
+  assert.deepEqual(
+    store.memories(['a', 'a'], 9).map((row) => row?.body),
+    ['12345', undefined],
+  );
   store.close();
 });
 
@@ -161,7 +180,12 @@ test('sessions come in the order asked, and are compared by equality (R24)', () 
   const elsewhere = { harness: 'pi', id: 's1' };
   assert.deepEqual(store.sessions([key('s2'), elsewhere, key('s1'), key('s2')]), [bare, undefined, full, bare]);
   assert.deepEqual(store.sessions([]), []);
-  for (const [harness, id] of [['Local', 's1'], ['local', 'S1'], ['local', 's1\0x'], ['local\0', 's1']] as const) {
+  for (const [harness, id] of [
+    ['Local', 's1'],
+    ['local', 'S1'],
+    ['local', 's1\0x'],
+    ['local\0', 's1'],
+  ] as const) {
     assert.deepEqual(store.sessions([{ harness, id }]), [undefined]);
   }
   assert.equal(store.removeProject('web'), true);
@@ -174,7 +198,12 @@ test('sessions come in the order asked, and are compared by equality (R24)', () 
 
 test('projects and the projects of a workspace', () => {
   const store = fresh();
-  for (const [id, workspace] of [['b', 'w'], ['a', 'w'], ['c', undefined], ['d', 'W']] as const) {
+  for (const [id, workspace] of [
+    ['b', 'w'],
+    ['a', 'w'],
+    ['c', undefined],
+    ['d', 'W'],
+  ] as const) {
     store.putProject(project(id, workspace));
   }
   const off = { ...project('b', 'w'), memoryOn: false, trusted: false, attributes: [] };
@@ -224,7 +253,10 @@ test('aliases lead to the canonical key (R24)', () => {
   assert.equal(failure(() => store.putSession(session('p2'))).kind, 'other');
   store.putSession(session('child', { parent: key('p3') }));
   const rows = store.sessions([key('p3'), key('c2')]);
-  assert.deepEqual(rows.map((row) => row?.key), [key('parent'), key('child')]);
+  assert.deepEqual(
+    rows.map((row) => row?.key),
+    [key('parent'), key('child')],
+  );
   assert.deepEqual(rows[1]?.parent, key('parent'));
   write(store, () => {
     store.insertSnapshot(frozen('snap_1', ['11'], ['text'], { owner: key('p2') }));
@@ -237,11 +269,17 @@ test('aliases lead to the canonical key (R24)', () => {
   assert.deepEqual(store.snapshots(['snap_1'], { tag: 'none' })[0]?.snapshot.owner, key('parent'));
   for (const id of ['parent', 'p2', 'p3']) {
     const found = store.findHandOvers({ ...ALL_OF_PARENT, parent: key(id) }, 9);
-    assert.deepEqual(found.map((offer) => offer.handOver.parent), [key('parent')]);
+    assert.deepEqual(
+      found.map((offer) => offer.handOver.parent),
+      [key('parent')],
+    );
   }
   for (const id of ['child', 'c2']) {
     assert.deepEqual(store.deliveries(key(id))[0]?.delivery.child, key('child'));
-    assert.deepEqual(store.replay(key(id), undefined, 1, 0n).map((page) => page.text), ['text']);
+    assert.deepEqual(
+      store.replay(key(id), undefined, 1, 0n).map((page) => page.text),
+      ['text'],
+    );
   }
   write(store, () => store.endDeliveries(key('c2'), 30n));
   assert.equal(store.deliveries(key('child'))[0]?.delivery.keepUntil, 30n);
@@ -281,7 +319,10 @@ test('revoking, overwriting, pinning, holding', () => {
   assert.deepEqual(store.pinned(['66', '55', '1', '11', '55'], 99n), ['55', '11', '55']);
   assert.deepEqual(store.pinned(['66', '55', '1', '11', '55'], 100n), []);
   assert.equal(store.snapshots(['snap_2'], { tag: 'none' })[0]?.snapshot.revokedAt, 30n);
-  assert.deepEqual(store.holding(['11', '55'], 9).map((row) => row.pages.length), [2, 1]);
+  assert.deepEqual(
+    store.holding(['11', '55'], 9).map((row) => row.pages.length),
+    [2, 1],
+  );
   assert.equal(store.holding(['11', '55'], 1).length, 1);
   assert.deepEqual(store.holding([], 9), []);
   const cut = frozen('snap_1', ['55'], [], { state: 'new', keepUntil: 9_999n, owner: key('someone else') });
@@ -378,10 +419,17 @@ test('hand-overs by each condition and by all', () => {
   ];
   for (const [filter, expected] of cases) {
     const found = store.findHandOvers({ ...ALL_OF_PARENT, ...filter }, 9);
-    assert.deepEqual(found.map((offer) => offer.handOver.id), expected, JSON.stringify(filter));
+    assert.deepEqual(
+      found.map((offer) => offer.handOver.id),
+      expected,
+      JSON.stringify(filter),
+    );
   }
   // The limit counts from the youngest that matches; the order stays that of insertion.
-  assert.deepEqual(store.findHandOvers(ALL_OF_PARENT, 2).map((offer) => offer.handOver.id), ['hand_2', 'hand_3']);
+  assert.deepEqual(
+    store.findHandOvers(ALL_OF_PARENT, 2).map((offer) => offer.handOver.id),
+    ['hand_2', 'hand_3'],
+  );
   assert.deepEqual(store.findHandOvers(ALL_OF_PARENT, 0), []);
   store.close();
 });
@@ -393,7 +441,11 @@ test('a task within a text is compared by bytes (R23)', () => {
   const more = ['xa\0by', 'a', 'a\0', '500', 'aXb', 'A_B', 'cafe', 'fix', '固有', '👩‍👩‍👧‍👦'];
   for (const within of [...tasks, ...more]) {
     const found = store.findHandOvers({ ...ALL_OF_PARENT, within }, 99).map((offer) => offer.handOver.task);
-    assert.deepEqual(found, tasks.filter((task) => within.includes(task)), JSON.stringify(within));
+    assert.deepEqual(
+      found,
+      tasks.filter((task) => within.includes(task)),
+      JSON.stringify(within),
+    );
   }
   store.close();
 });
@@ -415,7 +467,10 @@ test('deliveries keep every field and their order; the first one wins (R25)', ()
     assert.equal(store.insertDelivery(delivery('other', 'z', { handOver: 'hand_1', place: 1 })), false);
   });
   const given = store.deliveries(key('child'));
-  assert.deepEqual(given.map((row) => row.delivery), rows);
+  assert.deepEqual(
+    given.map((row) => row.delivery),
+    rows,
+  );
   // Without its task, which nobody needs here; and kept as long as the delivery.
   assert.deepEqual(given[0]?.handOver, { ...handed, keepUntil: 500n, task: '' });
   assert.deepEqual([given[1]?.handOver, given[2]?.handOver], [undefined, undefined]);
@@ -426,7 +481,10 @@ test('deliveries keep every field and their order; the first one wins (R25)', ()
     store.insertDelivery(delivery('third', 'start', { handOver: 'hand_1', place: 3 }));
   });
   const offers = store.findHandOvers({ ...ALL_OF_PARENT, withTask: false }, 9);
-  assert.deepEqual(offers.map((offer) => [offer.taken, offer.nextPlace, offer.handOver.task]), [[2, 3, '']]);
+  assert.deepEqual(
+    offers.map((offer) => [offer.taken, offer.nextPlace, offer.handOver.task]),
+    [[2, 3, '']],
+  );
   assert.deepEqual(store.findHandOvers({ ...ALL_OF_PARENT, openOnly: true }, 9), []);
   store.close();
 });
@@ -457,7 +515,13 @@ test('replay gives every text in order, as long as it is kept for this child (R1
   assert.deepEqual(replay(undefined, 2), [text('snap_1', 30n, 2, 'two')]);
   assert.deepEqual(replay('snap_2', 1), [three]);
   assert.deepEqual(replay('snap_1', 2), [text('snap_1', 30n, 2, 'two')]);
-  for (const [ref, page] of [[undefined, 3], [undefined, 0], ['snap_2', 2], ['snap_3', 1], ['', 1]] as const) {
+  for (const [ref, page] of [
+    [undefined, 3],
+    [undefined, 0],
+    ['snap_2', 2],
+    ['snap_3', 1],
+    ['', 1],
+  ] as const) {
     assert.deepEqual(replay(ref, page), []);
   }
   assert.deepEqual(replay(undefined, 1, 500n), []);
@@ -468,10 +532,19 @@ test('replay gives every text in order, as long as it is kept for this child (R1
 test('unattached rows are removed oldest first, and counted', () => {
   const store = fresh();
   write(store, () => {
-    for (const [id, keepUntil] of [['hand_1', 300n], ['hand_2', 100n], ['hand_3', 200n], ['hand_4', 301n]] as const) {
+    for (const [id, keepUntil] of [
+      ['hand_1', 300n],
+      ['hand_2', 100n],
+      ['hand_3', 200n],
+      ['hand_4', 301n],
+    ] as const) {
       store.insertHandOver(handOver(id, 'task', { keepUntil }));
     }
-    for (const [occasion, keepUntil] of [['a', 300n], ['b', 100n], ['c', 301n]] as const) {
+    for (const [occasion, keepUntil] of [
+      ['a', 300n],
+      ['b', 100n],
+      ['c', 301n],
+    ] as const) {
       store.insertDelivery({ ...told('child', occasion, occasion), keepUntil });
     }
     // Goes with its hand-over, whatever its own time is.
@@ -480,7 +553,10 @@ test('unattached rows are removed oldest first, and counted', () => {
   const remove = (at: bigint, limit: number) => write(store, () => store.removeUnattached(at, limit));
   assert.deepEqual([remove(99n, 9), remove(300n, 0), remove(300n, 1)], [0, 0, 2]);
   assert.deepEqual([remove(300n, 9), remove(300n, 9)], [3, 0]);
-  assert.deepEqual(store.deliveries(key('child')).map((row) => row.delivery.occasion), ['c']);
+  assert.deepEqual(
+    store.deliveries(key('child')).map((row) => row.delivery.occasion),
+    ['c'],
+  );
   store.close();
 });
 
@@ -566,7 +642,11 @@ test('units do not nest, and reading ones do not write', () => {
 test('uses are counted', () => {
   const store = fresh();
   store.addMemory(memory('1', 'body'), 1n);
-  for (const [access, at] of [['write', 30n], ['relaxed', 30n], ['relaxed', 20n]] as const) {
+  for (const [access, at] of [
+    ['write', 30n],
+    ['relaxed', 30n],
+    ['relaxed', 20n],
+  ] as const) {
     store.beginUnit(access);
     store.recordAccess(['1', 'unknown'], at);
     store.commit();
@@ -596,14 +676,40 @@ test('any text is searched for (R42)', () => {
   ];
   bodies.forEach((body, place) => store.addMemory(memory(`${place + 1}`, body), 1n));
   const cases: Record<string, string[]> = {
-    '1': ['login', 'Login', 'rs', 'mail', 'unknown LOGIN', 'login AND unknown', 'NOT login', '"login', 'login"',
-      'login*', '-login', 'body:login', '(login', '^login)', 'login\0form', 'NEAR(login form, 1)', 'login🎉',
-      'login '.repeat(50_000)],
+    '1': [
+      'login',
+      'Login',
+      'rs',
+      'mail',
+      'unknown LOGIN',
+      'login AND unknown',
+      'NOT login',
+      '"login',
+      'login"',
+      'login*',
+      '-login',
+      'body:login',
+      '(login',
+      '^login)',
+      'login\0form',
+      'NEAR(login form, 1)',
+      'login🎉',
+      'login '.repeat(50_000),
+    ],
     '2': ['sqlite', '東京', '京タ', '京', '高い', 'い', 'タワーは高い'],
     '3': ['自动填充', '录表', `${'🎉'.repeat(100_000)}登录`],
     '4': ['그인'],
-    '': ['log', 'logins', '京東', '인양', '日本語', '本日', '', ` \n\u{3000}🎉 " ' * ( ) \0 \u{202e} --`,
-      '東京タワーは高い'.repeat(50_000)],
+    '': [
+      'log',
+      'logins',
+      '京東',
+      '인양',
+      '日本語',
+      '本日',
+      '',
+      ` \n\u{3000}🎉 " ' * ( ) \0 \u{202e} --`,
+      '東京タワーは高い'.repeat(50_000),
+    ],
   };
   for (const [id, queries] of Object.entries(cases)) {
     for (const query of queries) assert.deepEqual(found(store, query).join(), id, JSON.stringify(query.slice(0, 40)));
@@ -646,7 +752,10 @@ test('the best first, and no more than asked; the index follows the rows', () =>
   assert.deepEqual([all.length, all[0], all[1], all[30]], [31, 'both', 'one 29', 'one 0']);
   assert.equal(store.search(FILTER, 'alpha', 2, 99).length, 2);
   assert.deepEqual(store.search(FILTER, 'alpha', 0, 99), []);
-  assert.deepEqual(store.search(FILTER, 'alpha', 3, 50).map((row) => row.body !== undefined), [true, false, false]);
+  assert.deepEqual(
+    store.search(FILTER, 'alpha', 3, 50).map((row) => row.body !== undefined),
+    [true, false, false],
+  );
   store.editMemory('both', { body: 'beta 東京' }, 2n);
   assert.deepEqual([found(store, 'omega'), found(store, 'beta'), found(store, '東京')], [[], ['both'], ['both']]);
   store.archiveMemory('both', true);

@@ -90,7 +90,10 @@ test('exact counts are exact', () => {
     // A long s is an s where case does not count.
     ["a'ſ it'ſ", 6, 8],
   ];
-  assert.deepEqual(counts(expected.map(([text]) => text)), expected.map(([, ...both]) => both));
+  assert.deepEqual(
+    counts(expected.map(([text]) => text)),
+    expected.map(([, ...both]) => both),
+  );
 });
 
 test('the corpus has the counts that the Rust host has', () => {
@@ -132,7 +135,10 @@ test('long runs are counted, and at once', () => {
   ];
   const texts = expected.map(([unit]) => unit.repeat(65_536 / Buffer.byteLength(unit)));
   const began = performance.now();
-  assert.deepEqual(counts(texts), expected.map(([, ...both]) => both));
+  assert.deepEqual(
+    counts(texts),
+    expected.map(([, ...both]) => both),
+  );
   // Some 0.3 s; gpt-tokenizer 4.0 takes 6 s for the first of them alone.
   assert.ok(performance.now() - began < 5_000, `${performance.now() - began} ms`);
 });

@@ -37,10 +37,12 @@ function plantInSource(path: string, project: string, body: string): void {
     connection.exec(`CREATE TABLE memories (
       id INTEGER PRIMARY KEY, project_path TEXT, category TEXT, content TEXT, status TEXT,
       created_at INTEGER, updated_at INTEGER)`);
-    connection.run(
-      `INSERT INTO memories VALUES (:id, :project, 'decision', :body, 'active', :now, :now)`,
-      { id: Number(ID), project, body, now: Date.now() },
-    );
+    connection.run(`INSERT INTO memories VALUES (:id, :project, 'decision', :body, 'active', :now, :now)`, {
+      id: Number(ID),
+      project,
+      body,
+      now: Date.now(),
+    });
   } finally {
     connection.close();
   }

@@ -12,8 +12,7 @@ export const opencode: Subject = {
   name: 'opencode',
   title: 'OpenCode',
   variable: 'MEMORY_PREFETCH_OPENCODE',
-  install:
-    '`npm install -g opencode-ai` installs it; MEMORY_PREFETCH_OPENCODE names its program if it is elsewhere',
+  install: '`npm install -g opencode-ai` installs it; MEMORY_PREFETCH_OPENCODE names its program if it is elsewhere',
   plugin:
     'is the line "plugin": ["/path/to/memory-prefetch/adapters/js"] in ~/.config/opencode/opencode.json,\n' +
     'with the path of your clone, and is the package built?',
@@ -38,7 +37,7 @@ export const opencode: Subject = {
         },
       },
       agent: {
-        ...theirs['agent'] as object | undefined,
+        ...(theirs['agent'] as object | undefined),
         [KIND]: { mode: 'subagent', model, description: 'Checks memory-prefetch', prompt: 'Answer.' },
         title: { model },
       },

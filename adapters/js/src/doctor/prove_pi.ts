@@ -55,8 +55,9 @@ export const pi: Subject = {
   starter(tools) {
     const taking = tools.filter((tool) => placeIn(tool.function.parameters ?? {}) !== undefined);
     // A list of things to do has tasks, too.
-    const starting = taking.filter(({ function: { name, parameters = {} } }) =>
-      placeIn(parameters)?.['agent'] !== undefined || /agent|delegate/i.test(name),
+    const starting = taking.filter(
+      ({ function: { name, parameters = {} } }) =>
+        placeIn(parameters)?.['agent'] !== undefined || /agent|delegate/i.test(name),
     );
     return starting.find((tool) => tool.function.name === 'subagent') ?? starting[0];
   },

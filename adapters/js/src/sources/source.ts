@@ -114,7 +114,8 @@ export function lacks(path: string, what: string): StoreFailure {
 /** Bodies are cast to bytes, which are those of the file's encoding. */
 export function checkEncoding(connection: Connection, path: string): void {
   const [[encoding] = []] = connection.once('PRAGMA encoding');
-  if (encoding !== 'UTF-8') throw new StoreFailure('other', `${path} has its texts in ${encoding}, and only UTF-8 is read`);
+  if (encoding !== 'UTF-8')
+    throw new StoreFailure('other', `${path} has its texts in ${encoding}, and only UTF-8 is read`);
 }
 
 /** A row, but for what depends on its body. */

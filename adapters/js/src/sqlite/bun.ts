@@ -32,7 +32,7 @@ export const bun: Driver = {
       // A URI is opened by flags, and without options a parameter is named with its colon, and integers are numbers.
       const isUri = path.startsWith('file:');
       const access = readOnly ? { readonly: true as const } : { readwrite: true as const };
-      const options = isUri ? READ_ONLY_URI : { ...access, create: false, safeIntegers: true, strict: true } as const;
+      const options = isUri ? READ_ONLY_URI : ({ ...access, create: false, safeIntegers: true, strict: true } as const);
       const database = new Database(path, options);
       const named = (params: Bound): Bound =>
         isUri ? Object.fromEntries(Object.entries(params).map(([name, value]) => [`:${name}`, value])) : params;
