@@ -110,6 +110,8 @@ export class Adapter {
   /** By call id. */
   readonly #delegations = new Map<string, { parent: string; task: string; named: boolean; fate: Fate['registered'] }>();
   readonly #children = new Map<string, Child>();
+  /** By child: a claim that is on its way. */
+  readonly #claiming = new Map<string, Promise<void>>();
 
   /** `directory`: the root of the project that the harness works in. */
   constructor(harness: string, directory: string, log: Log) {
@@ -181,8 +183,19 @@ export class Adapter {
     return field?.tag === 'snapshot-ref' ? field.val : undefined;
   }
 
-  /** A child's turn begins. Claims what is for it; `occasion` is the harness's id of the turn (R25). */
-  async claim(child: Session, occasion: string, { task, agentType, ref, lost }: ChildTask): Promise<void> {
+  /**
+   * A child's turn begins. Claims what is for it; `occasion` is the harness's id of the turn (R25). A harness need not wait:
+   * `texts` and `gist` do.
+   */
+  claim(child: Session, occasion: string, task: ChildTask): Promise<void> {
+    const claiming = this.#claim(child, occasion, task);
+    this.#claiming.set(child.id, claiming);
+    return claiming.finally(() => {
+      if (this.#claiming.get(child.id) === claiming) this.#claiming.delete(child.id);
+    });
+  }
+
+  async #claim(child: Session, occasion: string, { task, agentType, ref, lost }: ChildTask): Promise<void> {
     if (!child.parent) return;
     const delegation = this.#find(child.parent.id, task);
     // One that is known to have been given nothing, now and before, has nothing to miss.
@@ -211,6 +224,7 @@ export class Adapter {
   /** What stands in each request of this session: for a child, what it was given. */
   async texts(session: Session): Promise<Text[]> {
     if (!session.parent) return [];
+    await this.#claiming.get(session.id);
     const known = this.#children.get(session.id);
     const { fresh, notice } = known ?? {};
     const caller = await this.#caller(session);
@@ -227,7 +241,8 @@ export class Adapter {
   }
 
   /** What the parent is told of this call, once its child has ended. */
-  gist(callId: string, childId: string | undefined): string | undefined {
+  async gist(callId: string, childId: string | undefined): Promise<string | undefined> {
+    if (childId !== undefined) await this.#claiming.get(childId);
     const delegation = this.#delegations.get(callId);
     this.#delegations.delete(callId);
     if (!delegation?.named) return undefined;

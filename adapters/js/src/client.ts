@@ -2,11 +2,12 @@
 // ended. One worker in a process for each store, however many plugins and copies of this package there are: SQLite's locks
 // on a file belong to the process.
 
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
 import type { Block, Claim, DelegationOutcome, Found, SessionKey, View } from './contract.js';
 import type { Settings } from './config.js';
 import type { Caller, Claimed, Delegating, Text } from './service.js';
-import type { Method, Question, Reply } from './worker.js';
+import type { Method, Question, Reply, WorkerData } from './worker.js';
 
 /** Why there is no answer. `tag`: the contract's error, or the store's; `timeout`: the worker did not answer and was ended. */
 export class HostFailure extends Error {
@@ -23,6 +24,20 @@ export class HostFailure extends Error {
 /** How long an answer may take beside the store's own waiting time, in milliseconds. A harness waits for it. */
 const PATIENCE_MS = 5_000;
 
+/**
+ * How long the harness's thread stands still for an answer that is on its way, in milliseconds, before it goes on with
+ * something else. A harness's event loop is full: an answer that took the worker 5 ms is otherwise seen 10 ms later.
+ */
+const AT_ONCE_MS = 20;
+
+/** A worker, and how it is spoken to. */
+interface Connection {
+  worker: Worker;
+  port: MessagePort;
+  /** Counts answers. */
+  signal: Int32Array;
+}
+
 interface Waiting {
   resolve(value: unknown): void;
   reject(error: HostFailure): void;
@@ -31,7 +46,7 @@ interface Waiting {
 
 /** The operations of `Service`, from another thread. Each throws `HostFailure`. */
 export class Client {
-  #worker: Worker | undefined;
+  #connection: Connection | undefined;
   #waiting = new Map<number, Waiting>();
   #next = 1;
 
@@ -41,7 +56,7 @@ export class Client {
   }
 
   register(parent: Caller, delegating: Delegating): Promise<DelegationOutcome> {
-    return this.#ask('register', [parent, delegating]);
+    return this.#ask('register', [parent, delegating], AT_ONCE_MS);
   }
 
   taken(parent: Caller, callId: string): Promise<boolean> {
@@ -53,7 +68,7 @@ export class Client {
   }
 
   replay(child: Caller): Promise<Text[]> {
-    return this.#ask('replay', [child]);
+    return this.#ask('replay', [child], AT_ONCE_MS);
   }
 
   recall(caller: Caller, query: string, agent: string | undefined, limit: number): Promise<View[]> {
@@ -83,40 +98,60 @@ export class Client {
 
   /** Let the worker finish what it does and close the store. */
   async close(): Promise<void> {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    if (!worker) return;
+    const connection = this.#connection;
+    this.#connection = undefined;
+    if (!connection) return;
+    const { worker, port } = connection;
     const ended = new Promise((resolve) => worker.once('exit', resolve));
     worker.ref();
-    worker.postMessage('close');
+    port.postMessage('close');
     await ended;
   }
 
-  #start(): Worker {
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: this.settings });
-    worker.on('message', (reply: Reply) => this.#answered(reply));
-    worker.on('error', (error) =>
-      this.#lost(worker, new HostFailure('component', 'failed', `the worker failed: ${error.message}`)),
-    );
-    worker.on('exit', () => this.#lost(worker, new HostFailure('component', 'failed', 'the worker has ended')));
+  #start(): Connection {
+    const { port1: port, port2 } = new MessageChannel();
+    const signal = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    const workerData: WorkerData = { settings: this.settings, port: port2, signal };
+    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData, transferList: [port2] });
+    const connection = { worker, port, signal };
+    const lost = (why: string) => this.#lost(connection, new HostFailure('component', 'failed', why));
+    port.on('message', (reply: Reply) => this.#answered(reply));
+    worker.on('error', (error) => lost(`the worker failed: ${error.message}`));
+    worker.on('exit', () => lost('the worker has ended'));
     // Nothing that waits for it may keep a harness from ending.
     worker.unref();
-    this.#worker = worker;
-    return worker;
+    port.unref();
+    this.#connection = connection;
+    return connection;
   }
 
-  #ask<T>(method: Method, args: unknown[]): Promise<T> {
-    const worker = this.#worker ?? this.#start();
+  /** `atOnceMs`: how long to stand still for the answer. */
+  #ask<T>(method: Method, args: unknown[], atOnceMs = 0): Promise<T> {
+    const connection = this.#connection ?? this.#start();
     const id = this.#next++;
     return new Promise<T>((resolve, reject) => {
       const patience = this.settings.busyTimeoutMs + PATIENCE_MS;
       const timer = setTimeout(() => {
-        this.#lost(worker, new HostFailure('component', 'timeout', `no answer within ${patience} ms`));
-        void worker.terminate();
+        this.#lost(connection, new HostFailure('component', 'timeout', `no answer within ${patience} ms`));
+        void connection.worker.terminate();
       }, patience);
       this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, timer });
-      worker.postMessage({ id, method, args } satisfies Question);
+      connection.port.postMessage({ id, method, args } satisfies Question);
+      this.#standStill(connection, id, atOnceMs);
     });
+  }
+
+  #standStill({ port, signal }: Connection, id: number, milliseconds: number): void {
+    const end = performance.now() + milliseconds;
+    for (;;) {
+      const answers = Atomics.load(signal, 0);
+      for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
+        this.#answered(next.message as Reply);
+      }
+      const left = end - performance.now();
+      if (!this.#waiting.has(id) || left <= 0) return;
+      Atomics.wait(signal, 0, answers, left);
+    }
   }
 
   #answered({ id, ok, error }: Reply): void {
@@ -129,9 +164,9 @@ export class Client {
   }
 
   /** Whoever waits for this worker is told, and the next question goes to a new one. */
-  #lost(worker: Worker, failure: HostFailure): void {
-    if (this.#worker !== worker) return;
-    this.#worker = undefined;
+  #lost(connection: Connection, failure: HostFailure): void {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
     for (const { reject, timer } of waiting) {

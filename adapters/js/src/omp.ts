@@ -85,13 +85,16 @@ export default function extension(omp: Api): void {
   on('tool_result', async ({ toolName, toolCallId, input, content }: ToolResult) => {
     if (toolName !== TASK) return undefined;
     const on = await load();
-    const lines = itemsOf(input).flatMap(({ index }) => {
-      const callId = `${toolCallId}/${index}`;
-      registered.delete(callId);
-      const said = on.gist(callId, children.get(callId));
-      children.delete(callId);
-      return said ?? [];
-    });
+    const said = await Promise.all(
+      itemsOf(input).map(({ index }) => {
+        const callId = `${toolCallId}/${index}`;
+        const child = children.get(callId);
+        registered.delete(callId);
+        children.delete(callId);
+        return on.gist(callId, child);
+      }),
+    );
+    const lines = said.filter((line) => line !== undefined);
     return lines.length === 0 ? undefined : { content: [...content, { type: 'text', text: lines.join('\n') }] };
   });
 

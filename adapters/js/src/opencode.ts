@@ -96,7 +96,8 @@ const server: Plugin = async ({ client, directory }) => {
       configured ??= askConfiguration();
       const child = await session(input.sessionID, message.agent);
       const task = parts.flatMap((part) => (part.type === 'text' && !part.synthetic ? [part.text] : [])).join('\n');
-      await adapter.claim(child, message.id, { task, agentType: message.agent });
+      // Its request comes later, and waits for this.
+      void adapter.claim(child, message.id, { task, agentType: message.agent }).catch(() => {});
     },
 
     async 'tool.execute.before'({ tool, sessionID, callID }, { args }) {
@@ -115,7 +116,7 @@ const server: Plugin = async ({ client, directory }) => {
       if (tool !== TASK) return;
       // There is none where a command's child failed.
       const { metadata } = (output ?? {}) as { metadata?: { sessionId?: string } };
-      const said = adapter.gist(callID, metadata?.sessionId);
+      const said = await adapter.gist(callID, metadata?.sessionId);
       if (said && output) output.output = `${output.output}\n\n${said}`;
     },
 

@@ -1,7 +1,8 @@
 // The thread that the host runs in, so that a store which is locked, or a component that does not end, never stops the
 // harness's event loop. One message asks, one answers.
 
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
 import { compile, digest } from './component.js';
 import type { Settings } from './config.js';
 import { openService } from './open.js';
@@ -27,25 +28,41 @@ export interface Reply {
   error?: { kind: 'policy' | 'store' | 'component'; tag: string; message: string };
 }
 
-const settings = workerData as Settings;
+/** What a worker is started with. */
+export interface WorkerData {
+  settings: Settings;
+  port: MessagePort;
+  /** Counts answers, for an asker that stands still. */
+  signal: Int32Array;
+}
+
+const { settings, port, signal } = workerData as WorkerData;
 let service: Promise<Service> | undefined;
+let preparing: NodeJS.Timeout | undefined;
+
+/** How long after an answer nobody is likely to be waiting, in milliseconds. */
+const IDLE_MS = 300;
 
 // What takes long is done before the first question. The store is opened at that: a harness that delegates nothing makes
 // no file.
 compile();
 setImmediate(warmUp);
 
-parentPort?.on('message', (question: Question | 'close') => {
+port.on('message', (question: Question | 'close') => {
   if (question === 'close') {
     void Promise.resolve(service)
       .then((open) => open?.close())
-      .finally(() => parentPort?.close());
+      .finally(() => port.close());
     return;
   }
   void answer(question).then((reply) => {
-    parentPort?.postMessage(reply);
-    // While nobody waits: a new instance takes some milliseconds.
-    setImmediate(() => void service?.then((open) => open.prefetch.prepare()).catch(() => {}));
+    port.postMessage(reply);
+    Atomics.add(signal, 0, 1);
+    Atomics.notify(signal, 0);
+    // A new instance takes Bun up to 30 ms of both cores, which the harness needs for the child that has just begun.
+    clearTimeout(preparing);
+    preparing = setTimeout(() => void service?.then((open) => open.prefetch.prepare()).catch(() => {}), IDLE_MS);
+    preparing.unref();
   });
 });
 
