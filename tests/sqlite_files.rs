@@ -625,6 +625,27 @@ fn holds(directory: &TempDir, text: &str) -> bool {
 
 type Erase = fn(&mut SqliteStore) -> Rows<()>;
 
+/// R17: FTS5 left the old places of a word that fills a page of the index, where a body was replaced in one transaction.
+#[test]
+fn no_word_of_a_replaced_body_is_left() {
+    const WORD: &str = "replaceme";
+    for times in [1, 1_000, 2_000, 3_000, 3_500, 4_000, 6_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let mut store = SqliteStore::open(&path, &SqliteOptions::default()).unwrap();
+        let body = format!("{WORD} ").repeat(times);
+        store.add_memory(&memory(Some("1"), &body), 1).unwrap();
+        for edit in [format!("{body}again"), body.replace(' ', "-")] {
+            store.edit_memory("1", &MemoryEdit { body: Some(edit), ..MemoryEdit::default() }, 2).unwrap();
+        }
+        write(&mut store, |store| store.erase(&texts(&["1"])));
+        drop(store);
+        let file = std::fs::read(&path).unwrap();
+        let left = file.windows(WORD.len()).any(|part| part == WORD.as_bytes());
+        assert!(!left, "{times} times");
+    }
+}
+
 /// R17: an erased text is neither in the file nor in its log once the unit is kept.
 #[test]
 fn erased_text_does_not_survive() {

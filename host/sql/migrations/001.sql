@@ -164,9 +164,13 @@ INSERT INTO memory_words (memory_words, rank) VALUES ('secure-delete', 1);
 CREATE TRIGGER memories_insert_words AFTER INSERT ON memories WHEN NEW.active BEGIN
   INSERT INTO memory_words (rowid, text) SELECT id, text FROM memory_texts WHERE id = NEW.id;
 END;
+-- FTS5 writes a deletion and an insertion of one row together, and then leaves a term's old places where they fill about a
+-- page. A row with a lower number makes it write the deletion first.
 CREATE TRIGGER memories_before_words BEFORE UPDATE OF active, body ON memories
 WHEN OLD.active AND (NOT NEW.active OR NEW.body <> OLD.body) BEGIN
   INSERT INTO memory_words (memory_words, rowid, text) SELECT 'delete', id, text FROM memory_texts WHERE id = OLD.id;
+  INSERT INTO memory_words (rowid, text) VALUES (-1, '0');
+  INSERT INTO memory_words (memory_words, rowid, text) VALUES ('delete', -1, '0');
 END;
 CREATE TRIGGER memories_after_words AFTER UPDATE OF active, body ON memories
 WHEN NEW.active AND (NOT OLD.active OR NEW.body <> OLD.body) BEGIN
