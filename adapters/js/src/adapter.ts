@@ -8,8 +8,9 @@ import { HostFailure, client } from './client.js';
 import type { Client } from './client.js';
 import { projectMemory, readSettings } from './config.js';
 import type { Settings } from './config.js';
+import { Delegations, originOf } from './delegations.js';
+import type { Registered } from './delegations.js';
 import { gist } from './gist.js';
-import type { Fate } from './gist.js';
 import { inParts } from './parts.js';
 import { projectIdentity } from './project_identity.js';
 import type { Caller, Text } from './service.js';
@@ -36,11 +37,16 @@ export interface ChildModel {
 }
 
 export interface Delegation {
+  /** The parent's session, and what is to be known of it; asking the harness may fail. */
+  parent: string;
+  session(): Promise<Session>;
+  /** The harness's id of the call; with the item's number, where a call starts several children. */
+  callId: string;
   task: string;
+  /** The `memory` argument, as the model wrote it. */
   memory: unknown;
-  callId: string | undefined;
   agentType: string | undefined;
-  model: ChildModel;
+  model?(): Promise<ChildModel>;
 }
 
 /** What a child knows of the delegation that it comes from. */
@@ -48,8 +54,8 @@ export interface ChildTask {
   /** Its task text, or the prompt that contains it. */
   task: string;
   agentType: string | undefined;
-  /** The snapshot, where the harness can tell which call the child comes from. */
-  ref?: string | undefined;
+  /** The call that it comes from and the snapshot's ref, where the harness can tell. */
+  call?: { id: string; ref: string | undefined } | undefined;
   /** The delegation could not be registered, as another process of the harness says. */
   lost?: boolean;
 }
@@ -83,18 +89,13 @@ const SMALL_BUDGET = 16_000;
 /** The part of a child's window that memories may take where the user has not set `budgetTokens`. */
 const SHARE = 4;
 
-/** For how long the request that follows a claim need not ask again, in milliseconds. */
-const FRESH_MS = 2_000;
-
 /** What is known of one child between its claim and its end. */
 interface Child {
   /** Whether it may have been given something, so that it must be told where that cannot be read. */
   expects: boolean;
-  claimed: Answer | string | undefined;
+  claimed: Answer | { failed: string } | undefined;
   /** The notice where claiming failed, and the turn that it belongs to. */
   notice: Text | undefined;
-  /** What stood in its requests when it claimed, and when that was (`performance.now()`). */
-  fresh: { texts: Text[]; at: number } | undefined;
 }
 
 /** One harness's adapter in one directory. */
@@ -107,8 +108,7 @@ export class Adapter {
   /** Why there is no client. */
   #broken: string | undefined;
   readonly #project: Promise<string | undefined>;
-  /** By call id. */
-  readonly #delegations = new Map<string, { parent: string; task: string; named: boolean; fate: Fate['registered'] }>();
+  readonly #delegations = new Delegations();
   readonly #children = new Map<string, Child>();
   /** By child: a claim that is on its way. */
   readonly #claiming = new Map<string, Promise<void>>();
@@ -156,31 +156,49 @@ export class Adapter {
    * A parent starts a child (R14). Answers the snapshot's ref, for a harness that can tell which child comes of which call.
    * Throws `WrongField` only.
    */
-  async register(parent: Session, delegation: Delegation): Promise<string | undefined> {
-    const { task, memory, callId, agentType, model } = delegation;
+  async register(delegation: Delegation): Promise<string | undefined> {
+    const { parent, session, callId, task, memory, agentType, model } = delegation;
     const named = memory !== undefined && memory !== null;
-    let fate: Fate['registered'];
+    const registered: Registered = {
+      parent,
+      callId,
+      task,
+      named,
+      fate: 'it is not registered yet',
+      registeredAs: undefined,
+    };
+    this.#delegations.add(registered);
     try {
-      const caller = await this.#caller(parent);
-      fate = await this.#host().register(caller, {
+      const written = named ? asJson(memory) : undefined;
+      // A provider may number the calls of each conversation, or of each answer, from 0: the same id and another request is
+      // another call, while a retry stays the same (R26).
+      const identity = digestOf(JSON.stringify([callId, this.#delegations.turn(parent), task, written, agentType]));
+      registered.registeredAs = plain(`${callId}/${identity.slice(0, 16)}`);
+      registered.fate = await this.#host().register(await this.#caller(await session()), {
         task,
-        memory,
-        capacity: this.#capacity(model),
-        agentType: agentType && plain(agentType),
-        callId: callId && plain(callId),
+        memory: written,
+        capacity: this.#capacity((await model?.()) ?? UNKNOWN_MODEL),
+        agentType: agentType === undefined ? undefined : plain(agentType),
+        callId: registered.registeredAs,
         ttlSeconds: this.#settings?.ttlSeconds,
       });
     } catch (error) {
-      if (named && error instanceof HostFailure && error.kind === 'policy' && PARENTS_FAULT.includes(error.tag)) {
-        throw new WrongField(`memory: ${error.message}`);
+      const isParents = error instanceof HostFailure && error.kind === 'policy' && PARENTS_FAULT.includes(error.tag);
+      if (error instanceof WrongField || (named && isParents)) {
+        // Its child does not begin.
+        this.#delegations.end(parent, callId);
+        throw error instanceof WrongField ? error : new WrongField(`memory: ${text(error)}`);
       }
-      fate = this.#failed('registering a delegation', error);
+      registered.fate = this.#failed('registering a delegation', error);
     }
-    const id = callId ?? `${parent.id}/${task}`;
-    this.#delegations.set(id, { parent: parent.id, task, named, fate });
-    forgetOldest(this.#delegations);
+    const { fate } = registered;
     const field = typeof fate === 'string' || fate.tag !== 'handed-over' ? undefined : fate.val.memory;
     return field?.tag === 'snapshot-ref' ? field.val : undefined;
+  }
+
+  /** The parent's model goes on: its earlier calls have ended, whatever became of them. */
+  nextTurn(parent: string): void {
+    this.#delegations.nextTurn(parent);
   }
 
   /**
@@ -195,28 +213,26 @@ export class Adapter {
     });
   }
 
-  async #claim(child: Session, occasion: string, { task, agentType, ref, lost }: ChildTask): Promise<void> {
+  async #claim(child: Session, occasion: string, { task, agentType, call, lost }: ChildTask): Promise<void> {
     if (!child.parent) return;
-    const delegation = this.#find(child.parent.id, task);
+    const own = call && this.#delegations.of(child.parent.id, call.id);
+    const origin = own ? originOf([own]) : this.#delegations.origin(child.parent.id, task);
     // One that is known to have been given nothing, now and before, has nothing to miss.
-    const expects = delegation?.named !== false || (this.#children.get(child.id)?.expects ?? false);
-    const known: Child = { expects, claimed: undefined, notice: undefined, fresh: undefined };
+    const expects = origin.named !== false || (this.#children.get(child.id)?.expects ?? false);
+    const known: Child = { expects, claimed: undefined, notice: undefined };
     this.#children.set(child.id, known);
     forgetOldest(this.#children);
     const caller = await this.#caller(child);
     if (!caller.memoryOn) return;
     try {
       // What could not be registered must not make the child take its sibling's (R23).
-      if (typeof delegation?.fate === 'string') throw new HostFailure('store', 'other', delegation.fate);
-      if (lost) throw new HostFailure('store', 'other', 'the delegation could not be registered');
-      const hints = { task, agentType: agentType && plain(agentType), registersAll: true };
-      const claim: Claim =
-        ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
-      const { answer, texts } = await this.#host().claim(caller, plain(occasion), claim);
-      known.claimed = answer;
-      known.fresh = { texts, at: performance.now() };
+      const why = origin.lost ?? (lost ? 'the delegation could not be registered' : undefined);
+      if (why !== undefined) throw new HostFailure('store', 'other', why);
+      const hints = { task, agentType: agentType === undefined ? undefined : plain(agentType), registersAll: true };
+      const claim: Claim = call?.ref ? { tag: 'snapshot-ref', val: call.ref } : { tag: 'parent-session', val: hints };
+      known.claimed = await this.#host().claim(caller, plain(occasion), claim);
     } catch (error) {
-      known.claimed = this.#failed('claiming for a child', error);
+      known.claimed = { failed: this.#failed('claiming for a child', error) };
       if (expects) known.notice = { text: FIXED_NOTICE, occasion };
     }
   }
@@ -226,11 +242,9 @@ export class Adapter {
     if (!session.parent) return [];
     await this.#claiming.get(session.id);
     const known = this.#children.get(session.id);
-    const { fresh, notice } = known ?? {};
+    const notice = known?.notice;
     const caller = await this.#caller(session);
     if (!caller.memoryOn) return [];
-    if (known) known.fresh = undefined;
-    if (fresh && performance.now() - fresh.at < FRESH_MS) return fresh.texts;
     try {
       const given = await this.#host().replay(caller);
       return notice ? [...given, notice] : given;
@@ -240,31 +254,32 @@ export class Adapter {
     }
   }
 
-  /** What the parent is told of this call, once its child has ended. */
-  async gist(callId: string, childId: string | undefined): Promise<string | undefined> {
-    if (childId !== undefined) await this.#claiming.get(childId);
-    const delegation = this.#delegations.get(callId);
-    this.#delegations.delete(callId);
+  /** What the parent is told of this call, once its child has ended. `child`: undefined if it has not begun. */
+  async gist(parent: string, callId: string, child: string | undefined): Promise<string | undefined> {
+    if (child !== undefined) await this.#claiming.get(child);
+    const delegation =
+      child === undefined ? this.#delegations.of(parent, callId) : this.#delegations.end(parent, callId);
     if (!delegation?.named) return undefined;
-    return gist({ registered: delegation.fate, claimed: childId ? this.#children.get(childId)?.claimed : undefined });
+    const claimed = child === undefined ? 'not yet' : this.#children.get(child)?.claimed;
+    return gist({ registered: delegation.fate, claimed });
   }
 
   /** As `gist`, where children run in other processes: what is known of the child is whether it took what was for it. */
   async gistFromAfar(parent: Session, callId: string): Promise<string | undefined> {
-    const delegation = this.#delegations.get(callId);
-    this.#delegations.delete(callId);
+    const delegation = this.#delegations.end(parent.id, callId);
     if (!delegation?.named) return undefined;
+    const { fate: registered, registeredAs } = delegation;
     try {
-      const taken = await this.#host().taken(await this.#caller(parent), plain(callId));
-      return gist({ registered: delegation.fate, claimed: { taken } });
+      const taken = registeredAs !== undefined && (await this.#host().taken(await this.#caller(parent), registeredAs));
+      return gist({ registered, claimed: { taken } });
     } catch (error) {
-      return gist({ registered: delegation.fate, claimed: this.#failed('asking for a delivery', error) });
+      return gist({ registered, claimed: { failed: this.#failed('asking for a delivery', error) } });
     }
   }
 
   /** Whether this call could not be registered, so that its child must not look for it. */
-  isLost(callId: string): boolean {
-    return typeof this.#delegations.get(callId)?.fate === 'string';
+  isLost(parent: string, callId: string): boolean {
+    return typeof this.#delegations.of(parent, callId)?.fate === 'string';
   }
 
   /** What agents are called where the harness has no names for them. */
@@ -316,20 +331,10 @@ export class Adapter {
     }
   }
 
-  /** The delegation that this child comes from, if it was registered in this process. */
-  #find(parent: string, task: string) {
-    const all = [...this.#delegations.values()].filter((delegation) => delegation.parent === parent);
-    return (
-      all.find((delegation) => delegation.task === task) ??
-      all
-        .filter((delegation) => delegation.task !== '' && task.includes(delegation.task))
-        .sort((a, b) => b.task.length - a.task.length)[0]
-    );
-  }
-
   /** R29: the child's own budget. */
   #capacity({ name, context, output }: ChildModel): Capacity {
-    const share = context === undefined ? SMALL_BUDGET : Math.floor(Math.max(0, context - (output ?? 0)) / SHARE);
+    // OpenCode says 0 where a model's limits are not configured.
+    const share = context ? Math.floor(Math.max(0, context - (output ?? 0)) / SHARE) : SMALL_BUDGET;
     const tokens = this.#settings?.budgetTokens ?? Math.max(1, share);
     return { budget: { tag: 'tokens', val: tokens }, model: name, overflow: this.#settings?.overflow ?? 'refuse' };
   }
@@ -345,6 +350,8 @@ export class Adapter {
   }
 }
 
+const UNKNOWN_MODEL: ChildModel = { name: undefined, context: undefined, output: undefined };
+
 /** Errors of the contract that the parent's model can put right, by another field or another delegation. */
 const PARENTS_FAULT = ['malformed', 'unavailable', 'expired', 'revoked'];
 
@@ -359,7 +366,20 @@ function forgetOldest(map: Map<string, unknown>): void {
 /** A name that the contract takes: at most 256 bytes and without control characters; another one is named by its digest. */
 function plain(name: string): string {
   if (name !== '' && Buffer.byteLength(name) <= 256 && !/[\u0000-\u001f\u007f-\u009f]/.test(name)) return name;
-  return `sha256-${createHash('sha256').update(name).digest('hex')}`;
+  return `sha256-${digestOf(name)}`;
+}
+
+/** Throws `WrongField`: what a model wrote may be nested deeper than can be written down. */
+function asJson(memory: unknown): string {
+  try {
+    return JSON.stringify(memory);
+  } catch (error) {
+    throw new WrongField(`memory: it cannot be read (${text(error)})`);
+  }
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 function shown(view: View): string {

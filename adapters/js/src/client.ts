@@ -4,9 +4,9 @@
 
 import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
-import type { Block, Claim, DelegationOutcome, Found, SessionKey, View } from './contract.js';
+import type { Answer, Block, Claim, DelegationOutcome, Found, SessionKey, View } from './contract.js';
 import type { Settings } from './config.js';
-import type { Caller, Claimed, Delegating, Text } from './service.js';
+import type { Caller, Delegating, Text } from './service.js';
 import type { Method, Question, Reply, WorkerData } from './worker.js';
 
 /** Why there is no answer. `tag`: the contract's error, or the store's; `timeout`: the worker did not answer and was ended. */
@@ -63,7 +63,7 @@ export class Client {
     return this.#ask('taken', [parent, callId]);
   }
 
-  claim(child: Caller, occasion: string, claim: Claim): Promise<Claimed> {
+  claim(child: Caller, occasion: string, claim: Claim): Promise<Answer> {
     return this.#ask('claim', [child, occasion, claim]);
   }
 
@@ -135,8 +135,15 @@ export class Client {
         this.#lost(connection, new HostFailure('component', 'timeout', `no answer within ${patience} ms`));
         void connection.worker.terminate();
       }, patience);
+      try {
+        connection.port.postMessage({ id, method, args } satisfies Question);
+      } catch (error) {
+        // What cannot be copied to another thread is nobody's fault but the question's.
+        clearTimeout(timer);
+        reject(new HostFailure('component', 'failed', `it cannot be asked: ${String(error)}`));
+        return;
+      }
       this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, timer });
-      connection.port.postMessage({ id, method, args } satisfies Question);
       this.#standStill(connection, id, atOnceMs);
     });
   }

@@ -1,7 +1,7 @@
 // Where the store and the memories are, and what the user prefers: defaults, then the user's file, then the environment.
 // A project's own file may only switch memory off (R9, R13): it may have been written by somebody else.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 
@@ -84,11 +84,11 @@ export function readSettings(env: Environment = process.env): Settings {
     if (!words.includes(value as T)) throw wrong(name, words.map((word) => JSON.stringify(word)).join(', '));
     return value as T;
   };
-  const positive = (name: string): number | undefined => {
+  const positive = (name: string, most = 0xffff_ffff): number | undefined => {
     const value = config[name];
     if (value === undefined) return undefined;
-    if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > 0xffff_ffff) {
-      throw wrong(name, 'a whole number from 1 on');
+    if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > most) {
+      throw wrong(name, `a whole number from 1 to ${most}`);
     }
     return value as number;
   };
@@ -105,7 +105,7 @@ export function readSettings(env: Environment = process.env): Settings {
     overflow: oneOf('overflow', ['refuse', 'trim-priority', 'trim-recency', 'paginate']),
     ttlSeconds: positive('ttlSeconds'),
     agent: text('agent', 'MEMORY_PREFETCH_AGENT'),
-    busyTimeoutMs: positive('busyTimeoutMs') ?? 2_000,
+    busyTimeoutMs: positive('busyTimeoutMs', 600_000) ?? 2_000,
   };
 }
 
@@ -113,34 +113,55 @@ export function readSettings(env: Environment = process.env): Settings {
 export const PROJECT_FILE = '.memory-prefetch.json';
 
 /**
- * Whether a project's own files leave memory on: `{"memory": "off"}` in `directory`, or above it in the same repository,
- * switches it off. A file that cannot be understood does so too, since it can only have been meant to restrict; `why` says
- * that.
+ * Whether a project's own files leave memory on: `{"memory": "off"}` in `directory`, or anywhere above it in the same
+ * repository, switches it off, and nothing below switches it on again. A file that cannot be read or understood does so
+ * too, since it can only have been meant to restrict; `why` says that.
  */
 export function projectMemory(directory: string): { on: boolean; why?: string } {
-  const file = withinRepository(directory)
-    .map((place) => join(place, PROJECT_FILE))
-    .find((place) => existsSync(place));
-  if (file === undefined) return { on: true };
+  for (const place of withinRepository(directory)) {
+    const why = restriction(join(place, PROJECT_FILE));
+    if (why !== undefined) return { on: false, why };
+  }
+  return { on: true };
+}
+
+function restriction(file: string): string | undefined {
+  if (!isThere(file)) return undefined;
   try {
     const { memory, ...others } = readObject(file);
     const unknown = Object.keys(others)[0];
     if (unknown !== undefined) {
       throw new ConfigError(`${file}: there is no setting ${JSON.stringify(unknown)} there; known is memory`);
     }
-    if (memory === undefined || memory === 'on') return { on: true };
-    if (memory === 'off') return { on: false, why: `${file} says so` };
+    if (memory === undefined || memory === 'on') return undefined;
+    if (memory === 'off') return `${file} says so`;
     throw new ConfigError(`${file}: "memory" is ${JSON.stringify(memory)}; allowed is "on" or "off"`);
   } catch (error) {
-    return { on: false, why: error instanceof Error ? error.message : String(error) };
+    return error instanceof Error ? error.message : String(error);
   }
 }
 
-/** A directory and those above it, up to the root of its repository; outside of any, it alone. */
+/** Whether something has that name, also a link to nowhere and a file that may not be looked at. */
+function isThere(path: string): boolean {
+  try {
+    lstatSync(path);
+    return true;
+  } catch (error) {
+    return !['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
+  }
+}
+
+/** A directory and those above it, up to the root of its repository; outside of any, it alone. Links are followed. */
 function withinRepository(directory: string): string[] {
-  const above = [directory];
-  for (let place = directory; !existsSync(join(place, '.git')); place = dirname(place)) {
-    if (dirname(place) === place) return [directory];
+  let place: string;
+  try {
+    place = realpathSync(directory);
+  } catch {
+    return [directory];
+  }
+  const above = [place];
+  for (; !isThere(join(place, '.git')); place = dirname(place)) {
+    if (dirname(place) === place) return above.slice(0, 1);
     above.push(dirname(place));
   }
   return above;

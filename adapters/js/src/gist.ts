@@ -11,10 +11,10 @@ export interface Fate {
   /** What registering it answered; a message where that failed. */
   registered: DelegationOutcome | string;
   /**
-   * What its child was answered; a message where that failed. In a harness that runs children in other processes, only
-   * whether a child took it. undefined: it did not ask.
+   * What its child was answered, or why it could not be asked. In a harness that runs children in other processes, only
+   * whether a child took it. undefined: it did not ask; `not yet`: it has not begun.
    */
-  claimed: Answer | { taken: boolean } | string | undefined;
+  claimed: Answer | { failed: string } | { taken: boolean } | 'not yet' | undefined;
 }
 
 /** The line, or undefined where the parent named no memory and nothing else has to be said. */
@@ -42,8 +42,9 @@ function outcome(registered: DelegationOutcome, claimed: Fate['claimed']): strin
 }
 
 function given(receipt: Receipt, claimed: Fate['claimed']): string[] {
-  if (typeof claimed === 'string') return [failed(claimed)];
+  if (claimed === 'not yet') return contents(receipt, 'To be delivered when the agent begins');
   if (!claimed) return ['The agent did not ask for its memories, so it got none.'];
+  if ('failed' in claimed) return [failed(claimed.failed)];
   if ('taken' in claimed) {
     return claimed.taken
       ? contents(receipt)
@@ -74,7 +75,7 @@ function given(receipt: Receipt, claimed: Fate['claimed']): string[] {
   }
 }
 
-function contents(receipt: Receipt): string[] {
+function contents(receipt: Receipt, what = 'Delivered to the agent'): string[] {
   const { items, unavailable, omitted, size, pages } = receipt;
   const said: string[] = [];
   if (items.length > 0) {
@@ -82,7 +83,7 @@ function contents(receipt: Receipt): string[] {
     const more = pages > 1 ? `, ${pages} pages, of which it has the first` : '';
     const named = receipt.snapshotRef ? `, snapshot ${receipt.snapshotRef}` : '';
     said.push(
-      `Delivered to the agent: ${items.map(({ id }) => quoted(id)).join(', ')} (${size.bytes} bytes, ${tokens}${more}${named}).`,
+      `${what}: ${items.map(({ id }) => quoted(id)).join(', ')} (${size.bytes} bytes, ${tokens}${more}${named}).`,
     );
   } else {
     said.push('The agent got no memories.');

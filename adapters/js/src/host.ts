@@ -227,6 +227,8 @@ export class Prefetch<S extends Store = Store> {
     const access = ACCESS[name];
     if (access) {
       state.store.beginUnit(access);
+      // Waiting for another process is not the component's time.
+      state.unit.began = performance.now();
       try {
         state.memories?.begin?.();
       } catch (error) {

@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Adapter, ChildTask, Session } from './adapter.js';
+import type { Adapter, Session } from './adapter.js';
 import { itemsOf, offerMemory, putIn, registerTools } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
@@ -19,17 +19,23 @@ const PREFIX = 'Complete assignment thoroughly:\n\n';
 /** What was registered for one item of a call. */
 interface Registered {
   parent: string;
+  callId: string;
   task: string;
-  /** Resolves once it is registered. */
-  ref: Promise<string | undefined>;
+  /** Resolves once it is registered; the ref of its snapshot, and whether it could not be. */
+  outcome: Promise<{ ref: string | undefined; lost: boolean }>;
+  /** The child that it started, once that has begun. */
+  child: string | undefined;
 }
 
 /** Of all sessions of this process: OMP evaluates this once, and calls `extension` for each session. */
 let adapter: Promise<Adapter> | undefined;
-/** By call id and index of the item. */
+/** By session, call id and index of the item: providers may number the calls of each conversation from 0. */
 const registered = new Map<string, Registered>();
-/** By the child's session file: the call that started it. */
+/** By the child's session file: the key in `registered` of what started it. */
 const started = new Map<string, string>();
+
+/** How many are remembered, of children that may still begin. */
+const REMEMBERED = 1_000;
 
 const load = (): Promise<Adapter> =>
   (adapter ??= import('./adapter.js').then((module) => new module.Adapter(HARNESS, process.cwd(), log)));
@@ -38,10 +44,13 @@ export default function extension(omp: Api): void {
   /** The raw arguments of calls, by id: what OMP takes for the tool's own schema lacks unknown keys inside of `tasks`. */
   const raw = new Map<string, Record<string, unknown>>();
   let claimed: Promise<void> | undefined;
+  /** This session's id, which its own part of OMP's events does not say. */
+  let own: string | undefined;
 
   registerTools(omp, { loadMode: 'essential' }, load, session);
 
-  on('session_start', async () => {
+  on('session_start', async (_event, context) => {
+    own = context.sessionManager.getSessionId();
     // So that it is ready when it is needed.
     await load();
   });
@@ -59,7 +68,8 @@ export default function extension(omp: Api): void {
   on('tool_call', async ({ toolName, toolCallId, input }: ToolCall, context) => {
     if (toolName !== TASK) return undefined;
     const on = await load();
-    const parent = await session(context);
+    own = context.sessionManager.getSessionId();
+    const parent = own;
     const batch = Array.isArray(input['tasks']);
     const written = batch ? await arrived(() => raw.get(toolCallId)) : undefined;
     raw.delete(toolCallId);
@@ -68,9 +78,13 @@ export default function extension(omp: Api): void {
       itemsOf(input).map(async ({ index, task, agent }) => {
         const callId = `${toolCallId}/${index}`;
         const memory = memories.find((item) => item.index === index)?.memory;
-        const ref = on.register(parent, { task, memory, callId, agentType: agent ?? TASK, model: UNKNOWN });
-        registered.set(callId, { parent: parent.id, task, ref });
-        await ref;
+        const agentType = agent ?? TASK;
+        const registering = on.register({ parent, session: () => session(context), callId, task, memory, agentType });
+        const outcome = registering.then((ref) => ({ ref, lost: on.isLost(parent, callId) }));
+        registered.set(keyOf(parent, callId), { parent, callId, task, outcome, child: undefined });
+        const oldest = registered.keys().next();
+        if (registered.size > REMEMBERED && !oldest.done) registered.delete(oldest.value);
+        await outcome;
       }),
     );
     // OMP passes over a top-level key that it does not know; taking it out would change the model's own call in the history.
@@ -78,20 +92,21 @@ export default function extension(omp: Api): void {
   });
 
   omp.events?.on('task:subagent:lifecycle', ((happened: Lifecycle) => {
-    if (happened.status !== 'started' || happened.sessionFile === undefined) return;
-    started.set(happened.sessionFile, `${happened.parentToolCallId}/${happened.index}`);
+    if (happened.status !== 'started' || happened.sessionFile === undefined || own === undefined) return;
+    started.set(happened.sessionFile, keyOf(own, `${happened.parentToolCallId}/${happened.index}`));
   }) as (event: never) => void);
 
-  on('tool_result', async ({ toolName, toolCallId, input, content }: ToolResult) => {
+  on('tool_result', async ({ toolName, toolCallId, input, content }: ToolResult, context) => {
     if (toolName !== TASK) return undefined;
     const on = await load();
+    const parent = context.sessionManager.getSessionId();
     const said = await Promise.all(
       itemsOf(input).map(({ index }) => {
         const callId = `${toolCallId}/${index}`;
-        const child = children.get(callId);
-        registered.delete(callId);
-        children.delete(callId);
-        return on.gist(callId, child);
+        const child = registered.get(keyOf(parent, callId))?.child;
+        // One that runs in the background may begin later.
+        if (child !== undefined) registered.delete(keyOf(parent, callId));
+        return on.gist(parent, callId, child);
       }),
     );
     const lines = said.filter((line) => line !== undefined);
@@ -114,13 +129,12 @@ export default function extension(omp: Api): void {
   async function claim(prompt: string, context: Context): Promise<void> {
     const child = await session(context);
     if (!child.parent) return;
-    const callId = started.get(context.sessionManager.getSessionFile() ?? '');
-    const own = callId === undefined ? undefined : registered.get(callId);
-    if (callId !== undefined) children.set(callId, child.id);
-    const ref = await own?.ref.catch(() => undefined);
-    const task = own?.task ?? (prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt);
-    const claiming: ChildTask = { task, agentType: child.agent, ref };
-    await (await load()).claim(child, 'start', claiming);
+    const from = registered.get(started.get(context.sessionManager.getSessionFile() ?? '') ?? '');
+    if (from) from.child = child.id;
+    const { ref, lost } = (await from?.outcome.catch(() => undefined)) ?? { ref: undefined, lost: false };
+    const task = from?.task ?? (prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt);
+    const call = from && { id: from.callId, ref };
+    await (await load()).claim(child, 'start', { task, agentType: child.agent, call, lost });
   }
 
   /** A handler that fails must not stop a task. Only a field that the model has to write anew stops it, and the model is told. */
@@ -137,8 +151,9 @@ export default function extension(omp: Api): void {
   }
 }
 
-/** By call id and index: the child's session. */
-const children = new Map<string, string>();
+function keyOf(session: string, callId: string): string {
+  return JSON.stringify([session, callId]);
+}
 
 interface Update {
   type: string;
@@ -152,13 +167,10 @@ interface Lifecycle {
   sessionFile?: string;
 }
 
-/** R29: roles and settings may give the child another model than the parent's. */
-const UNKNOWN = { name: undefined, context: undefined, output: undefined };
-
 async function session({ sessionManager }: Context): Promise<Session> {
   const file = sessionManager.getSessionFile();
-  const callId = file === undefined ? undefined : started.get(file);
-  const parent = (callId && registered.get(callId)?.parent) ?? parentOf(sessionManager.getHeader()?.parentSession);
+  const from = file === undefined ? undefined : registered.get(started.get(file) ?? '');
+  const parent = from?.parent ?? parentOf(sessionManager.getHeader()?.parentSession);
   const agent = sessionManager.getEntries().find(({ type }) => type === 'session_init')?.agent;
   return {
     id: sessionManager.getSessionId(),

@@ -29,8 +29,9 @@ const server: Plugin = async ({ client, directory }) => {
 
   async function session(id: string, agent = agents.get(id)): Promise<Session> {
     if (!parents.has(id)) {
-      const { data } = await client.session.get({ path: { id } });
-      parents.set(id, data?.parentID);
+      const { data, error } = await client.session.get({ path: { id } });
+      if (!data) throw new Error(`OpenCode does not say what session ${id} is: ${JSON.stringify(error)}`);
+      parents.set(id, data.parentID);
     }
     const parent = parents.get(id);
     return {
@@ -103,26 +104,29 @@ const server: Plugin = async ({ client, directory }) => {
     async 'tool.execute.before'({ tool, sessionID, callID }, { args }) {
       if (tool !== TASK) return;
       const { prompt, subagent_type: kind, memory } = args as Record<string, unknown>;
-      await adapter.register(await session(sessionID), {
+      await adapter.register({
+        parent: sessionID,
+        session: () => session(sessionID),
+        callId: callID,
         task: String(prompt),
         memory,
-        callId: callID,
         agentType: String(kind),
-        model: await childModel(String(kind), sessionID),
+        model: () => childModel(String(kind), sessionID),
       });
     },
 
-    async 'tool.execute.after'({ tool, callID }, output) {
+    async 'tool.execute.after'({ tool, sessionID, callID }, output) {
       if (tool !== TASK) return;
       // There is none where a command's child failed.
       const { metadata } = (output ?? {}) as { metadata?: { sessionId?: string } };
-      const said = await adapter.gist(callID, metadata?.sessionId);
+      const said = await adapter.gist(sessionID, callID, metadata?.sessionId);
       if (said && output) output.output = `${output.output}\n\n${said}`;
     },
 
     async 'experimental.chat.messages.transform'(_, { messages }) {
       const first = messages[0];
       if (!first) return;
+      adapter.nextTurn(first.info.sessionID);
       const texts = await adapter.texts(await session(first.info.sessionID));
       for (const { text, occasion } of texts) {
         const there = messages.some(({ parts }) =>

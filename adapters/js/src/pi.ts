@@ -2,8 +2,9 @@
 // environment and its task text. So the parent says in the environment who it is, and the child claims by that and its
 // text (R23); what it was given is put into each of its requests and is never part of Pi's own session.
 
-import { createHash } from 'node:crypto';
 import type { Adapter, Session } from './adapter.js';
+import { findSelf, parse, tell } from './pi_children.js';
+import type { Known, Told } from './pi_children.js';
 import { itemsOf, offerMemory, putIn, registerTools } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
@@ -12,14 +13,8 @@ const HARNESS = 'pi';
 /** Names the session that starts children, for them. */
 const PARENT = 'MEMORY_PREFETCH_PARENT';
 
-/** What else a child cannot know: JSON, by SHA-256 of the task text, for the calls that are going on. */
+/** What else children cannot know, for the calls that are going on (src/pi_children.ts). */
 const CHILDREN = 'MEMORY_PREFETCH_CHILDREN';
-
-interface Told {
-  agent?: string;
-  /** The delegation could not be registered. */
-  lost?: true;
-}
 
 /** What this process was told by its parent. Pi evaluates extensions again at /new, when both variables are its own. */
 const INHERITED = Symbol.for('memory-prefetch.pi');
@@ -31,16 +26,12 @@ const inherited = ((globalThis as Record<symbol, unknown>)[INHERITED] ??= {
 /** How a child's prompt begins, before its task text. */
 const PREFIX = 'Task: ';
 
-/** A text shorter than this says nothing of whose it is. */
-const TELLING = 16;
-
 export default function extension(pi: Api): void {
   let adapter: Promise<Adapter> | undefined;
   /** Tools that start children. */
   const starters = new Set<string>();
-  /** By call id: digests of the tasks that are in the environment. */
-  const running = new Map<string, string[]>();
-  let task: string | undefined;
+  /** What this process was told of itself, once it knows its task. */
+  let self: Known | undefined;
   let claimed: Promise<void> | undefined;
 
   const load = (): Promise<Adapter> =>
@@ -50,7 +41,7 @@ export default function extension(pi: Api): void {
     const parent = inherited.parent?.startsWith(`${HARNESS}/`) ? inherited.parent.slice(HARNESS.length + 1) : undefined;
     return {
       id: context.sessionManager.getSessionId(),
-      agent: told(task).agent ?? (await load()).agent,
+      agent: self?.agent ?? (await load()).agent,
       parent: parent === undefined ? undefined : { harness: HARNESS, id: parent },
     };
   }
@@ -67,27 +58,21 @@ export default function extension(pi: Api): void {
   on('tool_call', async ({ toolName, toolCallId, input }: ToolCall, context) => {
     if (!starters.has(toolName)) return;
     const on = await load();
-    const parent = await session(context);
-    process.env[PARENT] = `${HARNESS}/${parent.id}`;
-    const digests: string[] = [];
-    const children = environment();
+    const parent = context.sessionManager.getSessionId();
+    process.env[PARENT] = `${HARNESS}/${parent}`;
+    const children = others(toolCallId);
     for (const { index, task, memory, agent } of itemsOf(input)) {
       const callId = `${toolCallId}/${index}`;
-      await on.register(parent, { task: known(task), memory, callId, agentType: undefined, model: UNKNOWN });
-      const digest = digestOf(task);
-      children[digest] = { ...(agent !== undefined && { agent }), ...(on.isLost(callId) && { lost: true as const }) };
-      digests.push(digest);
+      const { told, as } = tell(toolCallId, task, agent);
+      await on.register({ parent, session: () => session(context), callId, task: as, memory, agentType: undefined });
+      children.push({ ...told, ...(on.isLost(parent, callId) && { lost: true as const }) });
     }
-    running.set(toolCallId, digests);
     process.env[CHILDREN] = JSON.stringify(children);
   });
 
   on('tool_result', async ({ toolName, toolCallId, input, content }: ToolResult, context) => {
     if (!starters.has(toolName)) return undefined;
-    const children = environment();
-    for (const digest of running.get(toolCallId) ?? []) delete children[digest];
-    running.delete(toolCallId);
-    process.env[CHILDREN] = JSON.stringify(children);
+    process.env[CHILDREN] = JSON.stringify(others(toolCallId));
     const on = await load();
     const parent = await session(context);
     const said = await Promise.all(
@@ -99,18 +84,20 @@ export default function extension(pi: Api): void {
 
   on('before_agent_start', async ({ prompt }: { prompt: string }, context) => {
     if (inherited.parent === undefined || claimed) return;
-    task = prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt;
-    const { lost } = told(task);
+    self = findSelf(parse(inherited.children), prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt);
+    const { task, lost } = self;
     claimed = session(context).then(async (child) =>
-      (await load()).claim(child, 'start', { task: task!, agentType: undefined, ...(lost && { lost }) }),
+      (await load()).claim(child, 'start', { task, agentType: undefined, lost }),
     );
     await claimed;
   });
 
   on('context', async ({ messages }: { messages: Message[] }, context) => {
+    const on = await load();
+    on.nextTurn(context.sessionManager.getSessionId());
     if (inherited.parent === undefined) return undefined;
     await claimed;
-    return { messages: putIn(messages, await (await load()).texts(await session(context))) };
+    return { messages: putIn(messages, await on.texts(await session(context))) };
   });
 
   /**
@@ -130,36 +117,9 @@ export default function extension(pi: Api): void {
   }
 }
 
-/** R29: Pi takes the child's model from its agent file or the user's settings, never from the parent. */
-const UNKNOWN = { name: undefined, context: undefined, output: undefined };
-
-/** The part of a task text that is known before the child runs: in a chain, `{previous}` stands for what is not. */
-function known(task: string): string {
-  if (!task.includes('{previous}')) return task;
-  const longest = task.split('{previous}').sort((a, b) => b.length - a.length)[0] ?? '';
-  return longest.length < TELLING ? '' : longest;
-}
-
-function environment(): Record<string, Told> {
-  return parsed(process.env[CHILDREN]);
-}
-
-/** What this process was told of its own task. */
-function told(task: string | undefined): Told {
-  return (task !== undefined && parsed(inherited.children)[digestOf(task)]) || {};
-}
-
-function parsed(text: string | undefined): Record<string, Told> {
-  try {
-    const value: unknown = JSON.parse(text ?? '{}');
-    return typeof value === 'object' && value !== null ? (value as Record<string, Told>) : {};
-  } catch {
-    return {};
-  }
-}
-
-function digestOf(task: string): string {
-  return createHash('sha256').update(task).digest('hex');
+/** What is in the environment for the calls but this one. */
+function others(call: string): Told[] {
+  return parse(process.env[CHILDREN]).filter((told) => told.call !== call);
 }
 
 /** Pi has no log; whoever looks for a fault names a file. */

@@ -75,7 +75,9 @@ export interface Item {
 
 /** The children that a call starts: one, several beside each other, or one after the other. */
 export function itemsOf(input: Record<string, unknown>): Item[] {
-  const list = [input['chain'], input['tasks']].find(Array.isArray) as unknown[] | undefined;
+  // Empty ones are what a model in strict mode writes for none.
+  const list = [input['chain'], input['tasks']].find((value) => Array.isArray(value) && value.length > 0) as
+    unknown[] | undefined;
   return (list ?? [input]).flatMap((item, index) => {
     if (typeof item !== 'object' || item === null) return [];
     const { task, memory, agent } = item as Record<string, unknown>;

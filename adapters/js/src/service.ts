@@ -32,8 +32,8 @@ export interface Caller {
 /** A delegation, as the parent's task tool was called. */
 export interface Delegating {
   task: string;
-  /** The tool's `memory` argument as the model wrote it; undefined: none. */
-  memory: unknown;
+  /** The tool's `memory` argument as the model wrote it, in JSON; undefined: none. */
+  memory: string | undefined;
   /** The child's budget (R29). */
   capacity: Capacity;
   agentType: string | undefined;
@@ -46,12 +46,6 @@ export interface Delegating {
 export interface Text {
   text: string;
   occasion: string | undefined;
-}
-
-/** What a child was answered, and what stands in its requests from then on. */
-export interface Claimed {
-  answer: Answer;
-  texts: Text[];
 }
 
 /** The operations, over one store. */
@@ -87,13 +81,13 @@ export class Service {
   }
 
   /** The child's turn begins: give it what its parent handed over (R22). The same occasion gives the same answer (R25). */
-  claim(child: Caller, occasion: string, claim: Claim): Claimed {
+  claim(child: Caller, occasion: string, claim: Claim): Answer {
     this.#know(child);
     const answer = this.prefetch.deliver(child.key, occasion, claim);
     const id = name(child.key);
     if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
     if (answer.block) this.#remember(id, answer.block, occasion);
-    return { answer, texts: this.replay(child) };
+    return answer;
   }
 
   /** Whether a child took what this call handed over. */
@@ -151,9 +145,8 @@ export class Service {
   }
 
   /** R38: the field as the policy reads it. */
-  #field(from: SessionKey, memory: unknown): MemoryField | undefined {
-    if (memory === undefined || memory === null) return undefined;
-    return this.prefetch.decode(JSON.stringify({ memory }), from).memory;
+  #field(from: SessionKey, memory: string | undefined): MemoryField | undefined {
+    return memory === undefined ? undefined : this.prefetch.decode(`{"memory":${memory}}`, from).memory;
   }
 
   /** Tell the directory who acts. What the user has set for a project stays. */

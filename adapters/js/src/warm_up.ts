@@ -29,7 +29,7 @@ export function warmUp(): void {
     const child: Caller = { ...parent, key: key(`child ${round}`), parent: parent.key };
     service.register(parent, {
       task,
-      memory: { prefetch_ids: ids },
+      memory: JSON.stringify({ prefetch_ids: ids }),
       capacity: { budget: { tag: 'tokens', val: 100_000 }, model: undefined, overflow: 'refuse' },
       agentType: undefined,
       callId: task,

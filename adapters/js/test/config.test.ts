@@ -1,7 +1,7 @@
 // What the user's file, the environment and a project's own file may say, and how a wrong one is refused.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -51,7 +51,8 @@ test('what cannot be meant is refused, with the file, the name and what is allow
   const cases: [string, RegExp][] = [
     ['{"overflow": "cut"}', /config\.json: "overflow" is "cut"; allowed is "refuse", "trim-priority"/],
     ['{"budget": 1}', /there is no setting "budget"; known are store, memories/],
-    ['{"budgetTokens": 0}', /"budgetTokens" is 0; allowed is a whole number from 1 on/],
+    ['{"budgetTokens": 0}', /"budgetTokens" is 0; allowed is a whole number from 1 to 4294967295/],
+    ['{"busyTimeoutMs": 3000000000}', /allowed is a whole number from 1 to 600000/],
     ['{"store": "/a.db"}', /"\/a\.db" names no file: write sqlite:PATH/],
     ['{"memories": "spacebot:/x"}', /write magic-context:PATH/],
     ['{"store": 1}', /"store" is 1; allowed is a text/],
@@ -92,4 +93,15 @@ test('the file of a repository holds in its subdirectories, and not for what lie
   assert.equal(projectMemory(join(repository, 'a/b')).on, true, 'the file is above the repository');
   writeFileSync(join(repository, '.memory-prefetch.json'), '{"memory": "off"}');
   assert.equal(projectMemory(join(repository, 'a/b')).on, false);
+  // Nothing below switches it on again, and a link into the repository leads there.
+  writeFileSync(join(repository, 'a/.memory-prefetch.json'), '{"memory": "on"}');
+  assert.equal(projectMemory(join(repository, 'a/b')).on, false);
+  symlinkSync(join(repository, 'a/b'), join(outside, 'link'));
+  assert.equal(projectMemory(join(outside, 'link')).on, false);
+});
+
+test('a file that cannot be read restricts, also a link to nowhere', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'memory-prefetch-project-'));
+  symlinkSync(join(directory, 'nowhere'), join(directory, '.memory-prefetch.json'));
+  assert.equal(projectMemory(directory).on, false);
 });

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Answer, DelegationOutcome, Receipt } from '../dist/contract.js';
 import { gist } from '../dist/gist.js';
+import type { Fate } from '../dist/gist.js';
 
 const size = { bytes: 100, tokens: 40, counted: false };
 const item = (id: string) => ({ id, version: '1', sha256: '0'.repeat(64), size, removed: false });
@@ -47,7 +48,7 @@ test('what was delivered, what is unavailable, what was left out', () => {
 });
 
 test('why an agent got none', () => {
-  const none = (registered: DelegationOutcome | string, claimed: Answer | string | undefined) =>
+  const none = (registered: DelegationOutcome | string, claimed: Fate['claimed']) =>
     gist({ registered, claimed }) ?? '';
   const cases: [string, RegExp][] = [
     [none('the store is busy: locked', undefined), /got no memories: the store is busy: locked\.$/],
@@ -66,10 +67,13 @@ test('why an agent got none', () => {
       /they take 9 tokens, and its budget is 5\. Name fewer of them: "7" \(100 bytes/,
     ],
     [none(handedOver(), undefined), /did not ask/],
+    [none(handedOver(), 'not yet'), /To be delivered when the agent begins: "11"/],
+    [none(handedOver(), { taken: false }), /no agent took them/],
+    [none(handedOver(), { taken: true }), /Delivered to the agent: "11"/],
     [none(handedOver(), answer({ tag: 'ambiguous', val: 2 })), /2 delegations with the same text/],
     [none(handedOver(), answer({ tag: 'expired' })), /began too late/],
     [none(handedOver(), answer({ tag: 'memory-off' })), /Memory is off for the agent/],
-    [none(handedOver(), 'no answer within 7000 ms'), /no answer within 7000 ms/],
+    [none(handedOver(), { failed: 'no answer within 7000 ms' }), /no answer within 7000 ms/],
     [
       none(
         handedOver({ items: [], unavailable: ['99'] }),

@@ -100,19 +100,19 @@ async function delivery(say: Report): Promise<void> {
     const first = await openService(settings);
     first.register(parent, {
       task: 'Read.',
-      memory: { prefetch_ids: [memory] },
+      memory: JSON.stringify({ prefetch_ids: [memory] }),
       capacity: { budget: { tag: 'tokens', val: 10_000 }, model: undefined, overflow: 'refuse' },
       agentType: undefined,
       callId: '1',
       ttlSeconds: undefined,
     });
     const hints = { task: 'Read.', agentType: undefined, registersAll: true };
-    const { texts } = first.claim(child, 'start', { tag: 'parent-session', val: hints });
+    const { block } = first.claim(child, 'start', { tag: 'parent-session', val: hints });
     first.close();
     const second = await openService(settings);
     const again = second.replay(child);
     second.close();
-    const text = texts[0]?.text;
+    const text = block?.text;
     if (!text?.includes(body)) throw new Error('the child was given another text than the memory');
     if (again[0]?.text !== text) throw new Error('after a restart the child would be given another text');
     const bytes = Buffer.byteLength(text);

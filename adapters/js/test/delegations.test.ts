@@ -1,0 +1,50 @@
+// What a process knows of its own delegations: which could not be registered, and whose child that may be.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Delegations } from '../dist/delegations.js';
+import type { Registered } from '../dist/delegations.js';
+
+const HANDED_OVER = { tag: 'handed-over', val: { memory: undefined, receipt: undefined, warnings: [] } } satisfies Registered['fate'];
+
+function registered(callId: string, task: string, more: Partial<Registered> = {}): Registered {
+  return { parent: 'p', callId, task, named: true, fate: HANDED_OVER, registeredAs: undefined, ...more };
+}
+
+test('a text that one lost delegation has is lost for all that have it, and for no other', () => {
+  const all = new Delegations();
+  all.add(registered('1', 'Look.'));
+  all.add(registered('2', 'Look.', { fate: 'the store is busy' }));
+  all.add(registered('3', 'Look again.'));
+  assert.equal(all.origin('p', 'Look.').lost, 'the store is busy');
+  assert.equal(all.origin('p', 'Look again.').lost, undefined);
+  assert.equal(all.origin('another', 'Look.').lost, undefined);
+});
+
+test('where no text is equal, the longest that is contained counts', () => {
+  const all = new Delegations();
+  all.add(registered('1', 'Look', { fate: 'lost' }));
+  all.add(registered('2', 'Look here', { named: false }));
+  assert.deepEqual(all.origin('p', 'Please: Look here now'), { lost: undefined, named: false });
+  assert.deepEqual(all.origin('p', 'Look there'), { lost: 'lost', named: true });
+  assert.deepEqual(all.origin('p', 'something else'), { lost: undefined, named: undefined });
+});
+
+test('two sessions may use one call id', () => {
+  const all = new Delegations();
+  all.add(registered('task:0', 'One.'));
+  all.add(registered('task:0', 'Two.', { parent: 'q' }));
+  assert.equal(all.end('p', 'task:0')?.task, 'One.');
+  assert.equal(all.of('q', 'task:0')?.task, 'Two.');
+});
+
+test('when the parent goes on, what it had started is over, and calls are numbered anew', () => {
+  const all = new Delegations();
+  all.add(registered('1', 'Look.', { fate: 'the store is busy' }));
+  all.add(registered('1', 'Look.', { parent: 'q', fate: 'the store is busy' }));
+  const turn = all.turn('p');
+  all.nextTurn('p');
+  assert.notEqual(all.turn('p'), turn);
+  assert.equal(all.origin('p', 'Look.').lost, undefined);
+  assert.equal(all.origin('q', 'Look.').lost, 'the store is busy');
+});
