@@ -54,10 +54,10 @@ export interface ChildTask {
   /** Its task text, or the prompt that contains it. */
   task: string;
   agentType: string | undefined;
-  /** The call that it comes from and the snapshot's ref, where the harness can tell. */
-  call?: { id: string; ref: string | undefined } | undefined;
-  /** The delegation could not be registered, as another process of the harness says. */
-  lost?: boolean;
+  /** The call that it comes from, where the harness can tell. */
+  callId?: string | undefined;
+  /** What another process of the harness says of that call: its snapshot; that it named nothing; that it was lost. */
+  told?: { ref?: string | undefined; nothing?: boolean | undefined; lost?: boolean | undefined } | undefined;
 }
 
 export interface Recalling {
@@ -157,19 +157,27 @@ export class Adapter {
    * Throws `WrongField` only.
    */
   async register(delegation: Delegation): Promise<string | undefined> {
-    const { parent, session, callId, task, memory, agentType, model } = delegation;
-    const named = memory !== undefined && memory !== null;
+    const { parent, callId, task, memory } = delegation;
     const registered: Registered = {
       parent,
       callId,
       task,
-      named,
+      named: memory !== undefined && memory !== null,
       fate: 'it is not registered yet',
       registeredAs: undefined,
+      settled: Promise.resolve(),
+      child: undefined,
     };
+    const registering = this.#register(registered, delegation);
+    registered.settled = registering.catch(() => {});
     this.#delegations.add(registered);
+    await registering;
+    return refOf(registered);
+  }
+
+  async #register(registered: Registered, { parent, session, callId, task, memory, agentType, model }: Delegation) {
     try {
-      const written = named ? asJson(memory) : undefined;
+      const written = registered.named ? asJson(memory) : undefined;
       // A provider may number the calls of each conversation, or of each answer, from 0: the same id and another request is
       // another call, while a retry stays the same (R26).
       const identity = digestOf(JSON.stringify([callId, this.#delegations.turn(parent), task, written, agentType]));
@@ -184,16 +192,13 @@ export class Adapter {
       });
     } catch (error) {
       const isParents = error instanceof HostFailure && error.kind === 'policy' && PARENTS_FAULT.includes(error.tag);
-      if (error instanceof WrongField || (named && isParents)) {
+      if (error instanceof WrongField || (registered.named && isParents)) {
         // Its child does not begin.
         this.#delegations.end(parent, callId);
         throw error instanceof WrongField ? error : new WrongField(`memory: ${text(error)}`);
       }
       registered.fate = this.#failed('registering a delegation', error);
     }
-    const { fate } = registered;
-    const field = typeof fate === 'string' || fate.tag !== 'handed-over' ? undefined : fate.val.memory;
-    return field?.tag === 'snapshot-ref' ? field.val : undefined;
   }
 
   /** The parent's model goes on: its earlier calls have ended, whatever became of them. */
@@ -213,23 +218,32 @@ export class Adapter {
     });
   }
 
-  async #claim(child: Session, occasion: string, { task, agentType, call, lost }: ChildTask): Promise<void> {
+  async #claim(child: Session, occasion: string, { task, agentType, callId, told }: ChildTask): Promise<void> {
     if (!child.parent) return;
-    const own = call && this.#delegations.of(child.parent.id, call.id);
-    const origin = own ? originOf([own]) : this.#delegations.origin(child.parent.id, task);
+    const parent = child.parent.id;
+    const own =
+      callId === undefined ? this.#delegations.callOf(parent, task, child.id) : this.#delegations.of(parent, callId);
+    // Before anything is waited for: the next child's call must not be taken for this one's.
+    if (own) own.child = child.id;
+    const candidates = own ? [own] : this.#delegations.candidates(parent, task);
+    await Promise.all(candidates.map(({ settled }) => settled));
+    const origin = originOf(candidates);
+    const nothing = told?.nothing || (own !== undefined && !own.named);
     // One that is known to have been given nothing, now and before, has nothing to miss.
-    const expects = origin.named !== false || (this.#children.get(child.id)?.expects ?? false);
+    const expects = !(nothing || origin.named === false) || (this.#children.get(child.id)?.expects ?? false);
     const known: Child = { expects, claimed: undefined, notice: undefined };
     this.#children.set(child.id, known);
     forgetOldest(this.#children);
     const caller = await this.#caller(child);
-    if (!caller.memoryOn) return;
+    if (!caller.memoryOn || nothing) return;
     try {
       // What could not be registered must not make the child take its sibling's (R23).
-      const why = origin.lost ?? (lost ? 'the delegation could not be registered' : undefined);
+      const why = origin.lost ?? (told?.lost ? 'the delegation could not be registered' : undefined);
       if (why !== undefined) throw new HostFailure('store', 'other', why);
+      const ref = told?.ref ?? (own && refOf(own));
       const hints = { task, agentType: agentType === undefined ? undefined : plain(agentType), registersAll: true };
-      const claim: Claim = call?.ref ? { tag: 'snapshot-ref', val: call.ref } : { tag: 'parent-session', val: hints };
+      const claim: Claim =
+        ref === undefined ? { tag: 'parent-session', val: hints } : { tag: 'snapshot-ref', val: ref };
       known.claimed = await this.#host().claim(caller, plain(occasion), claim);
     } catch (error) {
       known.claimed = { failed: this.#failed('claiming for a child', error) };
@@ -254,26 +268,26 @@ export class Adapter {
     }
   }
 
-  /** What the parent is told of this call, once its child has ended. `child`: undefined if it has not begun. */
-  async gist(parent: string, callId: string, child: string | undefined): Promise<string | undefined> {
+  /** What the parent is told of this call, once its child has ended. `child`: undefined if it has not begun; `whose`: which of several. */
+  async gist(parent: string, callId: string, child: string | undefined, whose?: string): Promise<string | undefined> {
     if (child !== undefined) await this.#claiming.get(child);
     const delegation =
       child === undefined ? this.#delegations.of(parent, callId) : this.#delegations.end(parent, callId);
     if (!delegation?.named) return undefined;
     const claimed = child === undefined ? 'not yet' : this.#children.get(child)?.claimed;
-    return gist({ registered: delegation.fate, claimed });
+    return gist({ registered: delegation.fate, claimed }, whose);
   }
 
   /** As `gist`, where children run in other processes: what is known of the child is whether it took what was for it. */
-  async gistFromAfar(parent: Session, callId: string): Promise<string | undefined> {
+  async gistFromAfar(parent: Session, callId: string, whose?: string): Promise<string | undefined> {
     const delegation = this.#delegations.end(parent.id, callId);
     if (!delegation?.named) return undefined;
     const { fate: registered, registeredAs } = delegation;
     try {
       const taken = registeredAs !== undefined && (await this.#host().taken(await this.#caller(parent), registeredAs));
-      return gist({ registered, claimed: { taken } });
+      return gist({ registered, claimed: { taken } }, whose);
     } catch (error) {
-      return gist({ registered, claimed: { failed: this.#failed('asking for a delivery', error) } });
+      return gist({ registered, claimed: { failed: this.#failed('asking for a delivery', error) } }, whose);
     }
   }
 
@@ -367,6 +381,12 @@ function forgetOldest(map: Map<string, unknown>): void {
 function plain(name: string): string {
   if (name !== '' && Buffer.byteLength(name) <= 256 && !/[\u0000-\u001f\u007f-\u009f]/.test(name)) return name;
   return `sha256-${digestOf(name)}`;
+}
+
+/** The snapshot of a delegation that was handed over frozen. */
+function refOf({ fate }: Registered): string | undefined {
+  const field = typeof fate === 'string' || fate.tag !== 'handed-over' ? undefined : fate.val.memory;
+  return field?.tag === 'snapshot-ref' ? field.val : undefined;
 }
 
 /** Throws `WrongField`: what a model wrote may be nested deeper than can be written down. */

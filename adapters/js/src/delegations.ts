@@ -15,9 +15,13 @@ export interface Registered {
   fate: Fate['registered'];
   /** The call id that the host knows it by; undefined: none. */
   registeredAs: string | undefined;
+  /** Resolves when `fate` is known. */
+  settled: Promise<unknown>;
+  /** The child that it started, once that is known. */
+  child: string | undefined;
 }
 
-/** What is known of the delegation that a child comes from. */
+/** What is known of the delegation that a child comes from, once it is settled. */
 export interface Origin {
   /** Why it, or one that cannot be told from it, could not be registered. */
   lost: string | undefined;
@@ -59,19 +63,30 @@ export class Delegations {
   }
 
   /**
-   * Where a child with this text comes from: those with the equal text, else those with the longest that the text contains,
-   * as the policy joins them (R23). Several may have one text; if one of them was lost, the child may be that one's.
+   * The one call that this child comes from, if only one can be: each of the parent's calls that are going on is known
+   * before its child begins, so a single one with this text, and without a child, is it.
    */
-  origin(parent: string, text: string): Origin {
+  callOf(parent: string, text: string, child: string): Registered | undefined {
+    const open = this.#all.filter(
+      (other) => other.parent === parent && other.task === text && (other.child ?? child) === child,
+    );
+    return open.length === 1 ? open[0] : undefined;
+  }
+
+  /**
+   * Those that a child with this text may come from: with the equal text, else with the longest that the text contains, as
+   * the policy joins them (R23).
+   */
+  candidates(parent: string, text: string): Registered[] {
     const own = this.#all.filter((delegation) => delegation.parent === parent);
     const equal = own.filter(({ task }) => task === text);
     const inside = own.filter(({ task }) => task !== '' && text.includes(task));
     const longest = inside.reduce((length, { task }) => Math.max(length, task.length), 0);
-    return originOf(equal.length > 0 ? equal : inside.filter(({ task }) => task.length === longest));
+    return equal.length > 0 ? equal : inside.filter(({ task }) => task.length === longest);
   }
 }
 
-/** What these have in common. */
+/** What is known of a child that comes from one of these. If one of them was lost, the child may be that one's. */
 export function originOf(delegations: readonly Registered[]): Origin {
   const lost = delegations.map(({ fate }) => fate).find((fate) => typeof fate === 'string');
   return { lost, named: delegations.length === 0 ? undefined : delegations.some(({ named }) => named) };

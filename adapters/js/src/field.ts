@@ -24,7 +24,7 @@ export const memoryField = {
       description: 'Instead of prefetch_ids: a snapshot that an earlier delegation of yours made (snap_…).',
     },
   },
-  additionalProperties: false,
+  // What else a model writes is refused by the policy, which says what is allowed.
 } as const;
 
 /** Harnesses cut long answers of tools, and some keep the whole text in a file, where no erasure would reach it (R17). */

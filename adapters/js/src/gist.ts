@@ -17,10 +17,13 @@ export interface Fate {
   claimed: Answer | { failed: string } | { taken: boolean } | 'not yet' | undefined;
 }
 
-/** The line, or undefined where the parent named no memory and nothing else has to be said. */
-export function gist({ registered, claimed }: Fate): string | undefined {
+/**
+ * The line, or undefined where the parent named no memory and nothing else has to be said. `whose`: which of several
+ * agents of one call it is about.
+ */
+export function gist({ registered, claimed }: Fate, whose?: string): string | undefined {
   const said = typeof registered === 'string' ? [failed(registered)] : outcome(registered, claimed);
-  return said.length === 0 ? undefined : `${HEAD} ${said.join(' ')}`;
+  return said.length === 0 ? undefined : [HEAD, ...(whose === undefined ? [] : [`${whose}:`]), ...said].join(' ');
 }
 
 function failed(why: string): string {
@@ -35,7 +38,9 @@ function outcome(registered: DelegationOutcome, claimed: Fate['claimed']): strin
       return [`The agent got no memories: ${refused(registered.val)}`];
     case 'handed-over': {
       const { receipt, warnings } = registered.val;
-      const warned = warnings.map((warning) => `Note: ${sentence(warning)}`);
+      // They say what may keep a child from its memories, and are of no use once it has them.
+      const has = typeof claimed === 'object' && 'outcome' in claimed && claimed.outcome.tag === 'delivered';
+      const warned = has ? [] : warnings.map((warning) => `Note: ${sentence(warning)}`);
       return receipt ? [...given(receipt, claimed), ...warned] : warned;
     }
   }

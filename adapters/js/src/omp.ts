@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Adapter, Session } from './adapter.js';
-import { itemsOf, offerMemory, putIn, registerTools } from './pi_family.js';
+import { itemsOf, offerMemory, putIn, registerTools, whose } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
 const HARNESS = 'omp';
@@ -100,13 +100,14 @@ export default function extension(omp: Api): void {
     if (toolName !== TASK) return undefined;
     const on = await load();
     const parent = context.sessionManager.getSessionId();
+    const items = itemsOf(input);
     const said = await Promise.all(
-      itemsOf(input).map(({ index }) => {
-        const callId = `${toolCallId}/${index}`;
+      items.map((item) => {
+        const callId = `${toolCallId}/${item.index}`;
         const child = registered.get(keyOf(parent, callId))?.child;
         // One that runs in the background may begin later.
         if (child !== undefined) registered.delete(keyOf(parent, callId));
-        return on.gist(parent, callId, child);
+        return on.gist(parent, callId, child, whose(item, items));
       }),
     );
     const lines = said.filter((line) => line !== undefined);
@@ -133,8 +134,8 @@ export default function extension(omp: Api): void {
     if (from) from.child = child.id;
     const { ref, lost } = (await from?.outcome.catch(() => undefined)) ?? { ref: undefined, lost: false };
     const task = from?.task ?? (prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt);
-    const call = from && { id: from.callId, ref };
-    await (await load()).claim(child, 'start', { task, agentType: child.agent, call, lost });
+    const callId = from?.callId;
+    await (await load()).claim(child, 'start', { task, agentType: child.agent, callId, told: { ref, lost } });
   }
 
   /** A handler that fails must not stop a task. Only a field that the model has to write anew stops it, and the model is told. */

@@ -5,7 +5,7 @@
 import type { Adapter, Session } from './adapter.js';
 import { findSelf, parse, tell } from './pi_children.js';
 import type { Known, Told } from './pi_children.js';
-import { itemsOf, offerMemory, putIn, registerTools } from './pi_family.js';
+import { itemsOf, offerMemory, putIn, registerTools, whose } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
 const HARNESS = 'pi';
@@ -64,8 +64,12 @@ export default function extension(pi: Api): void {
     for (const { index, task, memory, agent } of itemsOf(input)) {
       const callId = `${toolCallId}/${index}`;
       const { told, as } = tell(toolCallId, task, agent);
-      await on.register({ parent, session: () => session(context), callId, task: as, memory, agentType: undefined });
-      children.push({ ...told, ...(on.isLost(parent, callId) && { lost: true as const }) });
+      const named = { parent, callId, task: as, memory, agentType: undefined };
+      const ref = await on.register({ ...named, session: () => session(context) });
+      if (on.isLost(parent, callId)) told.lost = true;
+      else if (memory === undefined) told.nothing = true;
+      else if (ref !== undefined) told.ref = ref;
+      children.push(told);
     }
     process.env[CHILDREN] = JSON.stringify(children);
   });
@@ -75,8 +79,9 @@ export default function extension(pi: Api): void {
     process.env[CHILDREN] = JSON.stringify(others(toolCallId));
     const on = await load();
     const parent = await session(context);
+    const items = itemsOf(input);
     const said = await Promise.all(
-      itemsOf(input).map(({ index }) => on.gistFromAfar(parent, `${toolCallId}/${index}`)),
+      items.map((item) => on.gistFromAfar(parent, `${toolCallId}/${item.index}`, whose(item, items))),
     );
     const lines = said.filter((line) => line !== undefined);
     return lines.length === 0 ? undefined : { content: [...content, { type: 'text', text: lines.join('\n') }] };
@@ -85,9 +90,9 @@ export default function extension(pi: Api): void {
   on('before_agent_start', async ({ prompt }: { prompt: string }, context) => {
     if (inherited.parent === undefined || claimed) return;
     self = findSelf(parse(inherited.children), prompt.startsWith(PREFIX) ? prompt.slice(PREFIX.length) : prompt);
-    const { task, lost } = self;
+    const { task, told } = self;
     claimed = session(context).then(async (child) =>
-      (await load()).claim(child, 'start', { task, agentType: undefined, lost }),
+      (await load()).claim(child, 'start', { task, agentType: undefined, told }),
     );
     await claimed;
   });

@@ -18,6 +18,10 @@ export interface Told {
   agent?: string;
   /** The delegation could not be registered. */
   lost?: true;
+  /** Its snapshot. */
+  ref?: string;
+  /** The delegation named no memory. */
+  nothing?: true;
 }
 
 /** What a child makes of it. */
@@ -25,7 +29,8 @@ export interface Known {
   /** The text to claim with. */
   task: string;
   agent: string | undefined;
-  lost: boolean;
+  /** What its call is known to have handed over, where it can only be one. */
+  told: { ref: string | undefined; nothing: boolean; lost: boolean };
 }
 
 /** Stands in the task of a chain for what the step before answered. */
@@ -53,10 +58,15 @@ export function findSelf(list: readonly Told[], task: string): Known {
   const fitting = exact.length > 0 ? exact : closest(list, task);
   const agents = new Set(fitting.map(({ agent }) => agent));
   const texts = new Set(fitting.map(({ as }) => as ?? task));
+  const only = fitting.length === 1 ? fitting[0] : undefined;
   return {
     task: texts.size === 1 ? [...texts][0]! : task,
     agent: agents.size === 1 ? [...agents][0] : undefined,
-    lost: texts.size > 1 || fitting.some(({ lost }) => lost),
+    told: {
+      ref: only?.ref,
+      nothing: fitting.length > 0 && fitting.every(({ nothing }) => nothing),
+      lost: texts.size > 1 || fitting.some(({ lost }) => lost),
+    },
   };
 }
 

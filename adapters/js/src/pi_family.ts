@@ -87,6 +87,12 @@ export function itemsOf(input: Record<string, unknown>): Item[] {
   });
 }
 
+/** How a parent is told which of several children of one call is meant; undefined where there is but one. */
+export function whose({ index, agent }: Item, all: readonly Item[]): string | undefined {
+  if (all.length === 1) return undefined;
+  return agent === undefined ? `Task ${index + 1}` : `Task ${index + 1} (${JSON.stringify(agent)})`;
+}
+
 type Schema = { properties?: Record<string, Schema>; items?: Schema; type?: unknown };
 
 /** Offer the `memory` field where a tool's schema takes a task. Answers whether it does. */

@@ -2,13 +2,28 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Delegations } from '../dist/delegations.js';
+import { Delegations, originOf } from '../dist/delegations.js';
 import type { Registered } from '../dist/delegations.js';
 
-const HANDED_OVER = { tag: 'handed-over', val: { memory: undefined, receipt: undefined, warnings: [] } } satisfies Registered['fate'];
+const HANDED_OVER = {
+  tag: 'handed-over',
+  val: { memory: undefined, receipt: undefined, warnings: [] },
+} satisfies Registered['fate'];
+
+const origin = (all: Delegations, parent: string, text: string) => originOf(all.candidates(parent, text));
 
 function registered(callId: string, task: string, more: Partial<Registered> = {}): Registered {
-  return { parent: 'p', callId, task, named: true, fate: HANDED_OVER, registeredAs: undefined, ...more };
+  return {
+    parent: 'p',
+    callId,
+    task,
+    named: true,
+    fate: HANDED_OVER,
+    registeredAs: undefined,
+    settled: Promise.resolve(),
+    child: undefined,
+    ...more,
+  };
 }
 
 test('a text that one lost delegation has is lost for all that have it, and for no other', () => {
@@ -16,18 +31,18 @@ test('a text that one lost delegation has is lost for all that have it, and for 
   all.add(registered('1', 'Look.'));
   all.add(registered('2', 'Look.', { fate: 'the store is busy' }));
   all.add(registered('3', 'Look again.'));
-  assert.equal(all.origin('p', 'Look.').lost, 'the store is busy');
-  assert.equal(all.origin('p', 'Look again.').lost, undefined);
-  assert.equal(all.origin('another', 'Look.').lost, undefined);
+  assert.equal(origin(all, 'p', 'Look.').lost, 'the store is busy');
+  assert.equal(origin(all, 'p', 'Look again.').lost, undefined);
+  assert.equal(origin(all, 'another', 'Look.').lost, undefined);
 });
 
 test('where no text is equal, the longest that is contained counts', () => {
   const all = new Delegations();
   all.add(registered('1', 'Look', { fate: 'lost' }));
   all.add(registered('2', 'Look here', { named: false }));
-  assert.deepEqual(all.origin('p', 'Please: Look here now'), { lost: undefined, named: false });
-  assert.deepEqual(all.origin('p', 'Look there'), { lost: 'lost', named: true });
-  assert.deepEqual(all.origin('p', 'something else'), { lost: undefined, named: undefined });
+  assert.deepEqual(origin(all, 'p', 'Please: Look here now'), { lost: undefined, named: false });
+  assert.deepEqual(origin(all, 'p', 'Look there'), { lost: 'lost', named: true });
+  assert.deepEqual(origin(all, 'p', 'something else'), { lost: undefined, named: undefined });
 });
 
 test('two sessions may use one call id', () => {
@@ -45,6 +60,22 @@ test('when the parent goes on, what it had started is over, and calls are number
   const turn = all.turn('p');
   all.nextTurn('p');
   assert.notEqual(all.turn('p'), turn);
-  assert.equal(all.origin('p', 'Look.').lost, undefined);
-  assert.equal(all.origin('q', 'Look.').lost, 'the store is busy');
+  assert.equal(origin(all, 'p', 'Look.').lost, undefined);
+  assert.equal(origin(all, 'q', 'Look.').lost, 'the store is busy');
+});
+
+test('a child comes from the only call with its text that has none', () => {
+  const all = new Delegations();
+  const first = registered('1', 'Look.');
+  all.add(first);
+  assert.equal(all.callOf('p', 'Look.', 'c1'), first);
+  assert.equal(all.callOf('p', 'Look', 'c1'), undefined);
+  first.child = 'c1';
+  const second = registered('2', 'Look.');
+  all.add(second);
+  assert.equal(all.callOf('p', 'Look.', 'c2'), second);
+  // The first one asks again: two may be its.
+  assert.equal(all.callOf('p', 'Look.', 'c1'), undefined);
+  all.add(registered('3', 'Look.'));
+  assert.equal(all.callOf('p', 'Look.', 'c2'), undefined);
 });
