@@ -2,14 +2,16 @@
 // tables of the tokenizers (ranks.mjs). Takes the component of MEMORY_PREFETCH_COMPONENT_WASM, or has cargo build it.
 import { createHash } from 'node:crypto';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { componentWit, transpile } from '@bytecodealliance/jco';
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
 const root = join(here, '..', '..');
 const out = join(here, 'generated');
+const require = createRequire(import.meta.url);
 
 const component = readFileSync(process.env.MEMORY_PREFETCH_COMPONENT_WASM || buildComponent());
 rmSync(out, { recursive: true, force: true });
@@ -60,6 +62,24 @@ const known = Object.keys(sql)
 write('sql.d.ts', `export declare const statements: {\n${known}};\nexport declare const migrations: string[];\n`);
 
 await import('./ranks.mjs');
+
+// npm packs what lies in the package's own folder.
+for (const licence of ['LICENSE-MIT', 'LICENSE-APACHE']) copyFileSync(join(root, licence), join(here, licence));
+
+// npm passes over an optional package that cannot be compiled without a word.
+try {
+  require('node:sqlite');
+} catch {
+  try {
+    require('better-sqlite3');
+  } catch (error) {
+    console.warn(
+      `warning: there is no SQLite for this Node ${process.versions.node}: ${error.message}\n` +
+        'Harnesses on Bun have their own. For Node, take 22.16 or later, or install a C++ compiler and python3 and run\n' +
+        '`npm ci` again; where node-gyp cannot fetch headers, npm_config_nodedir names the folder that has include/node.',
+    );
+  }
+}
 
 function write(name, content) {
   const path = join(out, name);

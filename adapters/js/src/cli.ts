@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The program `memory-prefetch-js`: finds the verb, runs it, and says how it ended. What a verb does is elsewhere.
 
+import { createRequire } from 'node:module';
 import { parseArgs } from 'node:util';
 
 /** One verb. Answers the exit code. */
@@ -98,7 +99,8 @@ function parsed(args: string[], options: Record<string, { type: 'boolean' }>) {
   try {
     return parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
-    throw new Misuse(error instanceof Error ? error.message : String(error));
+    // Node's own words go on about what a value with a dash would need.
+    throw new Misuse(error instanceof Error ? error.message.replace(/\. To specify.*$/s, '') : String(error));
   }
 }
 
@@ -115,6 +117,11 @@ async function main([name, ...args]: string[]): Promise<number> {
   if (name === undefined) throw new Misuse(`name a verb\n\n${HELP}`);
   if (name === '--help' || name === '-h' || name === 'help') {
     print(HELP);
+    return 0;
+  }
+  if (name === '--version' || name === '-V') {
+    const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+    print(`memory-prefetch-js ${version}`);
     return 0;
   }
   const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;

@@ -74,10 +74,11 @@ export function readSettings(env: Environment = process.env): Settings {
       throw new ConfigError(`${file}: there is no setting ${JSON.stringify(name)}; known are ${known.join(', ')}`);
     }
   }
-  const text = (name: string, variable: string): string | undefined => {
-    const value = env[variable] || config[name];
+  const text = (name: string, variable: string): Named | undefined => {
+    if (env[variable]) return { value: env[variable], from: variable };
+    const value = config[name];
     if (value !== undefined && typeof value !== 'string') throw wrong(name, 'a text');
-    return value;
+    return value === undefined ? undefined : { value, from: `${file}: ${JSON.stringify(name)}` };
   };
   const oneOf = <T extends string>(name: string, words: readonly T[]): T => {
     const value = config[name] ?? words[0];
@@ -104,7 +105,7 @@ export function readSettings(env: Environment = process.env): Settings {
     budgetTokens: positive('budgetTokens'),
     overflow: oneOf('overflow', ['refuse', 'trim-priority', 'trim-recency', 'paginate']),
     ttlSeconds: positive('ttlSeconds'),
-    agent: text('agent', 'MEMORY_PREFETCH_AGENT'),
+    agent: text('agent', 'MEMORY_PREFETCH_AGENT')?.value,
     busyTimeoutMs: positive('busyTimeoutMs', 600_000) ?? 2_000,
   };
 }
@@ -180,11 +181,22 @@ function readObject(file: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** The path of `KIND:PATH`; `~/` is the home directory. */
-function path(url: string, kind: string, env: Environment): string {
-  const rest = url.startsWith(`${kind}:`) ? url.slice(kind.length + 1) : '';
-  if (rest === '') throw new ConfigError(`${JSON.stringify(url)} names no file: write ${kind}:PATH`);
-  return rest.startsWith('~/') ? join(home(env), rest.slice(2)) : rest;
+/** A value, and where it stands. */
+interface Named {
+  value: string;
+  from: string;
+}
+
+/** The path of `KIND:PATH`; `~/` is the home directory. A harness starts in many directories, so a relative one is none. */
+function path({ value, from }: Named, kind: string, env: Environment): string {
+  const rest = value.startsWith(`${kind}:`) ? value.slice(kind.length + 1) : '';
+  const full = rest.startsWith('~/') ? join(home(env), rest.slice(2)) : rest;
+  if (!isAbsolute(full)) {
+    throw new ConfigError(
+      `${from} is ${JSON.stringify(value)}; allowed is ${kind}: and an absolute path, or one from ~/`,
+    );
+  }
+  return full;
 }
 
 function home(env: Environment): string {

@@ -53,9 +53,10 @@ test('what cannot be meant is refused, with the file, the name and what is allow
     ['{"budget": 1}', /there is no setting "budget"; known are store, memories/],
     ['{"budgetTokens": 0}', /"budgetTokens" is 0; allowed is a whole number from 1 to 4294967295/],
     ['{"busyTimeoutMs": 3000000000}', /allowed is a whole number from 1 to 600000/],
-    ['{"store": "/a.db"}', /"\/a\.db" names no file: write sqlite:PATH/],
-    ['{"memories": "spacebot:/x"}', /write magic-context:PATH/],
+    ['{"store": "/a.db"}', /config\.json: "store" is "\/a\.db"; allowed is sqlite: and an absolute path/],
+    ['{"memories": "spacebot:/x"}', /"memories" is "spacebot:\/x"; allowed is magic-context: and/],
     ['{"store": 1}', /"store" is 1; allowed is a text/],
+    ['{"store": "sqlite:here.db"}', /absolute path/],
     ['[]', /is not a JSON object/],
     ['{', /cannot be read/],
   ];

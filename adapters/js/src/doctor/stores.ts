@@ -102,7 +102,7 @@ function explained(error: unknown, file: string): unknown {
     busy: 'another process has it locked: try again, and see who has the file open if it stays so',
   };
   const what = error.kind === 'damaged' ? 'is damaged' : 'cannot be read';
-  return new Wrong(`the store ${file} ${what}: ${error.message}`, hints[error.kind]);
+  return new Wrong(`the store ${file} ${what}: ${error.why}`, hints[error.kind]);
 }
 
 /** Another program's memories, if the user has named some. */

@@ -115,10 +115,10 @@ export function connect(name: DriverName, path: string, readOnly = false): Conne
 
 const MISSING: Record<DriverName, string> = {
   bun: 'bun:sqlite is only in Bun; leave the choice of the SQLite driver to this program',
-  node: 'there is no node:sqlite here that is new enough: take Node 22.16 or later, or `npm install better-sqlite3@12`',
+  node: 'there is no node:sqlite here that is new enough: take Node 22.16 or later, or run this in Bun',
   better:
-    'there is no SQLite here: `npm install better-sqlite3@12`, or run this in Node 22.16 or later or in Bun, which ' +
-    'have their own',
+    'there is no SQLite here: run this in Node 22.16 or later or in Bun, which have their own. Before that, Node needs ' +
+    'better-sqlite3, which `npm ci` compiles with a C++ compiler and python3, and passes over where it cannot',
 };
 
 /** Numbers are bound as integers: some drivers would make each of them a floating-point number. */
