@@ -31,6 +31,11 @@ pub fn jobs(component: &Path, program: &Path) -> Result<Result<Vec<Job>, String>
         let mut npm = Command::new("npm");
         npm.current_dir(directory).args(arguments);
         npm.env("MEMORY_PREFETCH_COMPONENT_WASM", component).env("MEMORY_PREFETCH_PROGRAM", program);
+        // What better-sqlite3 is compiled with, where the distribution has put it; else npm fetches it.
+        let headers = Path::new("/usr/include/node/node.h");
+        if headers.exists() && std::env::var_os("npm_config_nodedir").is_none() {
+            npm.env("npm_config_nodedir", "/usr");
+        }
         npm
     };
     let job = |what, directory, arguments: &[&str]| Job { what, command: npm(directory, arguments) };
