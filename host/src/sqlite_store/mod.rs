@@ -72,6 +72,8 @@ pub struct SqliteStore {
     patience: Duration,
     /// Whether commits wait for the disk.
     durable: bool,
+    /// Whether they ever do.
+    sync: bool,
     /// The file's data version at which its schema was last found readable.
     checked: u32,
     /// Text was overwritten or deleted, and the log may still hold it.
@@ -134,10 +136,17 @@ impl SqliteStore {
             deadline,
             patience: PATIENCE,
             durable: true,
+            sync: true,
             checked: 0,
             scrub: Scrub::Clean,
             scrub_noted: false,
         })
+    }
+
+    /// Don't let commits wait for the disk: a power cut may undo the last ones. For stores that are thrown away.
+    pub fn without_sync(mut self) -> SqliteStore {
+        self.sync = false;
+        self
     }
 
     /// Whether erased text may still be in the file's log, since somebody is reading: it goes with the next unit of work
@@ -431,7 +440,7 @@ impl Store for SqliteStore {
             Access::Read => "BEGIN DEFERRED",
             Access::Write | Access::Relaxed => "BEGIN IMMEDIATE",
         };
-        self.durable(access != Access::Relaxed)?;
+        self.durable(self.sync && access != Access::Relaxed)?;
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
         match access {
