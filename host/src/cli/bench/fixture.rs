@@ -1,8 +1,6 @@
 //! What is measured: a parent with its children, and 20 memories of 1 KB.
 
-use memory_prefetch::contract::{
-    Audience, Capacity, MemoryField, Mode, NamedIds, Project, Request, SessionKey,
-};
+use memory_prefetch::contract::{Audience, Capacity, MemoryField, Mode, NamedIds, Project, Request, SessionKey};
 use memory_prefetch::operator::{NewMemory, NewSession, Operator};
 use memory_prefetch::store::Rows;
 

@@ -2,6 +2,7 @@
 //! measured in the same run, turn by turn. What is measured is in `fixture`, how in `measure`, each row in `rows`.
 
 pub mod fixture;
+mod instructions;
 mod large;
 pub mod measure;
 mod native;
@@ -47,6 +48,9 @@ pub struct Args {
     /// Keep the large store of `scale` in this directory, and use the one that is there
     #[arg(long, value_name = "DIR")]
     scale_dir: Option<PathBuf>,
+    /// Do once what `cargo xtask instructions` counts
+    #[arg(long, hide = true, exclusive = true)]
+    instructions: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -107,6 +111,9 @@ impl Scope {
 
 /// Run it.
 pub fn run(args: Args, app: &App) -> Result<(), Failure> {
+    if args.instructions {
+        return instructions::run(app);
+    }
     let wanted = |row| args.rows.is_empty() || args.rows.contains(&row);
     let scope = Scope { quick: args.quick, scale_dir: args.scale_dir };
     if cfg!(debug_assertions) {
@@ -130,9 +137,15 @@ pub fn run(args: Args, app: &App) -> Result<(), Failure> {
             figures.extend(measure(app, &scope)?);
         }
     }
-    let machine = Machine { cores: std::thread::available_parallelism().map_or(1, usize::from), load_before, load_after: load() };
+    let machine =
+        Machine { cores: std::thread::available_parallelism().map_or(1, usize::from), load_before, load_after: load() };
     if app.out.json {
-        return app.out.object(&Report { figures: &figures, quick: scope.quick, debug: cfg!(debug_assertions), machine });
+        return app.out.object(&Report {
+            figures: &figures,
+            quick: scope.quick,
+            debug: cfg!(debug_assertions),
+            machine,
+        });
     }
     app.out.text(&table(&figures))?;
     app.out.text(&machine.told())
@@ -183,7 +196,8 @@ fn table(figures: &[Figure]) -> String {
         } else {
             format!("{} to {}", shown(figure.value.low), shown(figure.value.high))
         };
-        let measured = figure.measured.iter().map(|one| format!("{} {}", number(one.spread.median, Unit::Seconds), one.what));
+        let measured =
+            figure.measured.iter().map(|one| format!("{} {}", number(one.spread.median, Unit::Seconds), one.what));
         vec![
             figure.row.to_owned(),
             figure.what.clone(),

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use memory_prefetch::contract::{
-    Claim, Delegated, DelegationOutcome, DeliveryOutcome, Hints, MemoryField, SessionKey,
-};
+use memory_prefetch::contract::{Claim, Delegated, DelegationOutcome, DeliveryOutcome, Hints, MemoryField, SessionKey};
 use memory_prefetch::store::{Access, Rows, Store};
 use memory_prefetch::{Prefetch, Runtime, SqliteOptions, SqliteStore, tokens};
 use memory_prefetch_component::contract as policy;
@@ -26,7 +24,8 @@ use super::{Figure, Measured, Scope, Unit, tell};
 const MAX_COMPONENT_BYTES: f64 = 400.0 * 1024.0;
 
 /// Reads one page, as a program that knows where it is would.
-const READ: &str = "SELECT p.text FROM snapshots AS s JOIN pages AS p ON p.snapshot = s.id AND p.number = 1 WHERE s.snapshot_ref = ?1";
+const READ: &str =
+    "SELECT p.text FROM snapshots AS s JOIN pages AS p ON p.snapshot = s.id AND p.number = 1 WHERE s.snapshot_ref = ?1";
 
 /// Delegate and deliver, through the component and natively.
 pub(super) fn component(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
@@ -129,15 +128,15 @@ pub(super) fn insert(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let name = delegate(&mut prefetch, "first", &ids)?;
     let text = deliver(&mut prefetch, &child(0), Claim::SnapshotRef(name))?;
     let plain = connection(&dir.path().join("plain.sqlite"))?;
-    let set_up = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT)";
+    let set_up =
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT)";
     plain.execute_batch(set_up).map_err(sqlite)?;
     let insert = || plain.prepare_cached("INSERT INTO texts (text) VALUES (?1)")?.execute([&text]);
     let [delegate, insert] = turn_by_turn(
         scope.rounds(1_000),
-        [
-            &mut |round| Ok::<_, Failure>(timed(|| delegate(&mut prefetch, &task(round), &ids))?.0),
-            &mut |_| Ok(timed(insert).map_err(sqlite)?.0),
-        ],
+        [&mut |round| Ok::<_, Failure>(timed(|| delegate(&mut prefetch, &task(round), &ids))?.0), &mut |_| {
+            Ok(timed(insert).map_err(sqlite)?.0)
+        }],
     )?;
     let measured = [("delegate", &delegate), ("insert", &insert)];
     Ok(vec![ratio("insert", "durable delegate / one durable insert of the block", measured, Some(1.3))])
@@ -145,7 +144,8 @@ pub(super) fn insert(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
 
 /// New processes.
 pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
-    let program = std::env::current_exe().map_err(|error| broken(&format!("this program's file is unknown: {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| broken(&format!("this program's file is unknown: {error}")))?;
     let dir = directory()?;
     let path = dir.path().join("store.sqlite");
     let rounds = scope.rounds(200);
@@ -185,7 +185,8 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
         command.arg(&path).arg(READ.replace("?1", &format!("'{name}'")));
         command
     };
-    let has_sqlite3 = Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success());
+    let has_sqlite3 =
+        Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success());
     if !has_sqlite3 {
         tell(app, "the program sqlite3 is not here: processes are compared with nothing");
     } else if run(&mut theirs())?.len() < MEMORIES * fixture::BODY || block.len() < MEMORIES * fixture::BODY {
@@ -241,13 +242,8 @@ pub(super) fn scale(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
             let hints = Hints { task: Some(task), agent_type: None, registers_all: true };
             Ok(timed(|| deliver(&mut opened.prefetch, &session, Claim::ParentSession(hints)))?.0)
         };
-        let [in_large, in_small] = turn_by_turn(
-            rounds,
-            [
-                &mut |round| one(&mut large, round),
-                &mut |round| one(&mut small, round),
-            ],
-        )?;
+        let [in_large, in_small] =
+            turn_by_turn(rounds, [&mut |round| one(&mut large, round), &mut |round| one(&mut small, round)])?;
         let what = format!("deliver, {with}: {} memories, {} snapshots / 1000, 100", size.memories, size.snapshots);
         figures.push(ratio("scale", &what, [("large", &in_large), ("small", &in_small)], Some(1.3)));
     }
@@ -300,7 +296,8 @@ pub(super) fn pasting(_: &App, _: &Scope) -> Result<Vec<Figure>, Failure> {
     let named = serde_json::json!({ "memory": { "prefetch_ids": ids } }).to_string();
     let texts: Vec<&str> = pasted.iter().map(String::as_str).chain([named.as_str()]).collect();
     let counts = tokens::count(TOKENIZER, &texts).ok_or_else(|| broken("the tokenizer is not there"))?;
-    let (named, pasted) = counts.split_last().map(|(named, pasted)| (*named, pasted.iter().sum::<u32>())).unwrap_or_default();
+    let (named, pasted) =
+        counts.split_last().map(|(named, pasted)| (*named, pasted.iter().sum::<u32>())).unwrap_or_default();
     let tokens = |what, count: u32| fixed("pasting", what, Unit::Count, f64::from(count), None);
     Ok(vec![
         tokens("output tokens (o200k) of 20 memories, pasted", pasted),
@@ -330,7 +327,7 @@ fn figure(row: &'static str, what: &str, unit: Unit, value: Spread, bar: Option<
 }
 
 /// A new store with the memories and so many children.
-fn filled(path: &Path, children: usize, sync: bool) -> Result<(Vec<String>, SqliteStore), Failure> {
+pub(super) fn filled(path: &Path, children: usize, sync: bool) -> Result<(Vec<String>, SqliteStore), Failure> {
     let mut store = SqliteStore::open(path, &SqliteOptions::default())?.without_sync();
     let ids = fixture::fill(&mut store, children)?;
     let store = if sync { SqliteStore::open(path, &SqliteOptions::default())? } else { store };
@@ -348,7 +345,11 @@ pub(super) fn delegate(prefetch: &mut Prefetch<SqliteStore>, task: &str, ids: &[
     }
 }
 
-pub(super) fn deliver(prefetch: &mut Prefetch<SqliteStore>, child: &SessionKey, claim: Claim) -> Result<String, Failure> {
+pub(super) fn deliver(
+    prefetch: &mut Prefetch<SqliteStore>,
+    child: &SessionKey,
+    claim: Claim,
+) -> Result<String, Failure> {
     let answer = prefetch.deliver(child, "start", &claim)?;
     match answer.block {
         Some(block) if answer.outcome == DeliveryOutcome::Delivered && !answer.replayed => Ok(block.text),
@@ -358,7 +359,10 @@ pub(super) fn deliver(prefetch: &mut Prefetch<SqliteStore>, child: &SessionKey, 
 
 fn natively(policy: &mut Native, child: &SessionKey, request: &policy::Request) -> Result<(), Failure> {
     let outcome = policy.delegate(&key(PARENT), request).map_err(native_failed)?;
-    let policy::DelegationOutcome::HandedOver(policy::Delegated { memory: Some(policy::MemoryField::SnapshotRef(name)), .. }) = outcome
+    let policy::DelegationOutcome::HandedOver(policy::Delegated {
+        memory: Some(policy::MemoryField::SnapshotRef(name)),
+        ..
+    }) = outcome
     else {
         return Err(broken(&format!("a native delegation was answered {outcome:?}")));
     };
@@ -387,7 +391,7 @@ fn text_of(row: &SqlRow) -> rusqlite::Result<String> {
     row.get(0)
 }
 
-fn directory() -> Result<tempfile::TempDir, Failure> {
+pub(super) fn directory() -> Result<tempfile::TempDir, Failure> {
     tempfile::tempdir().map_err(|error| broken(&format!("no directory for the stores can be made: {error}")))
 }
 
