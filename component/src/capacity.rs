@@ -91,6 +91,8 @@ pub struct Draft {
     pub text: String,
     /// Where each body, or part of one, lies: index into the rows, and span.
     pub spans: Vec<(usize, Span)>,
+    /// Its size, if fitting it has told: counting tokens takes longer than all else.
+    pub size: Option<Size>,
 }
 
 /// What became of it.
@@ -142,8 +144,11 @@ pub fn fit<I: Imports>(
     head: &Head,
     content: &Content,
 ) -> Fitted {
-    let whole = one_page(head, content, content.unread);
-    let shown = limit.measure(imports, &whole.text);
+    let mut whole = one_page(head, content, content.unread);
+    if limit.unit == Unit::Tokens {
+        whole.size = sizes(imports, limit.model.as_deref(), std::slice::from_ref(&whole.text)).pop();
+    }
+    let shown = whole.size.map_or(bytes(&whole.text), |size| size.tokens);
     let nothing = !content.rows.is_empty() && content.unread.len() == content.rows.len();
     if shown <= limit.amount && !nothing {
         return Fitted::Pages(vec![whole], content.unread.to_vec());
@@ -213,7 +218,7 @@ fn one_page(head: &Head, content: &Content, omitted: &[usize]) -> Draft {
     let omitted: Vec<&Memory> = left_out.map(|index| &content.rows[index]).collect();
     let tail = Tail { unavailable: content.unavailable, omitted: &omitted, later: &[] };
     let (text, spans) = block::page(head, &parts, &tail);
-    Draft { text, spans: kept.into_iter().zip(spans).collect() }
+    Draft { text, spans: kept.into_iter().zip(spans).collect(), size: None }
 }
 
 #[cfg(test)]

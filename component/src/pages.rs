@@ -147,7 +147,7 @@ fn draw(head: &Head, content: &Content, layout: &[Vec<Piece>]) -> Vec<Draft> {
             Tail::default()
         };
         let (text, spans) = block::page(&Head { page: index as u32 + 1, pages, ..*head }, &parts, &tail);
-        drafts.push(Draft { text, spans: pieces.iter().map(|piece| piece.row).zip(spans).collect() });
+        drafts.push(Draft { text, spans: pieces.iter().map(|piece| piece.row).zip(spans).collect(), size: None });
     }
     drafts
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::block::{self, Head};
-use crate::capacity::{self, Content, Fitted, Limit};
+use crate::capacity::{self, Content, Draft, Fitted, Limit};
 use crate::contract::*;
 use crate::resolver::{LeaveOut, Resolution, resolve};
 use crate::session::damaged;
@@ -130,8 +130,13 @@ pub fn compose<I: Imports>(
         }
     };
 
-    let texts: Vec<String> = drafts.iter().map(|draft| draft.text.clone()).collect();
-    let page_sizes = capacity::sizes(imports, model, &texts);
+    let page_sizes = match drafts.as_slice() {
+        [Draft { size: Some(size), .. }] => vec![*size],
+        _ => {
+            let texts: Vec<String> = drafts.iter().map(|draft| draft.text.clone()).collect();
+            capacity::sizes(imports, model, &texts)
+        }
+    };
     let digests = imports.sha256(&bodies);
     if digests.len() != bodies.len() {
         return Err(damaged("environment.sha256 answered with another number of digests than was asked for"));

@@ -35,7 +35,7 @@ const LONGEST_WORD: usize = 12;
 
 /// Which two ASCII characters are one token in both vocabularies: bit `b` of row `a - 0x20`.
 #[rustfmt::skip]
-static ASCII_PAIRS: [u128; 95] = [
+const ASCII_PAIRS: [u128; 95] = [
     0x7ffffffffffffffffc00fffe00000000, 0x0000000038000000a400d78600000000, 0x39080913b89973bedc00fffc00000000,
     0x08800082080000000400d81e00000000, 0x095ff65e900002000400d11000000000, 0x010862185000003f280073a600000000,
     0x009fa022809d203e0000134800000000, 0x2a3cf336f818b33afc00ffbc00000000, 0x5fffffffdfffffff9c00effe00000000,
@@ -69,6 +69,19 @@ static ASCII_PAIRS: [u128; 95] = [
     0x07b9fb7e000000000000000000000000, 0x39088a00100000010400a0b400000000, 0x10000000100000000000210400000000,
     0x38080001b8000001fc00f3f400000000, 0x40000000000000002000b00000000000,
 ];
+
+/// The same, halved: WebAssembly shifts 128 bits by a call.
+static HALVED_PAIRS: [[u64; 2]; 95] = halved_pairs();
+
+const fn halved_pairs() -> [[u64; 2]; 95] {
+    let mut halved = [[0; 2]; 95];
+    let mut row = 0;
+    while row < halved.len() {
+        halved[row] = [ASCII_PAIRS[row] as u64, (ASCII_PAIRS[row] >> 64) as u64];
+        row += 1;
+    }
+    halved
+}
 
 /// Which three lower-case letters, the first of them perhaps a space, are one token in both vocabularies: bit
 /// `(a * 26 + b) * 26 + c` with `a` 0 for a space and 1 to 26 for a letter, `b` and `c` 0 to 25; 64 bits a row.
@@ -211,6 +224,12 @@ impl Most {
         if cut(bytes, at) {
             *self = Most::new(self.here.max());
         }
+        self.inner(bytes, at);
+    }
+
+    /// The same where it is known that no piece begins at `at`.
+    #[inline(always)]
+    fn inner(&mut self, bytes: &[u8], at: usize) {
         let unless = |known: bool, tokens: i64| if known { Ending::NEVER.more } else { tokens };
         let triple = is_triple(bytes, at);
         let Most { here, before, earlier } = *self;
@@ -235,11 +254,12 @@ impl Most {
 /// A run of ASCII letters, with the space before it if `from` is one.
 fn letters(bytes: &[u8], from: usize, most: &mut Most) -> usize {
     let first = from + usize::from(bytes[from] == b' ');
-    let to = run(bytes, first, |b| kind(b) == Kind::Letter);
+    let word = Word::at(bytes, first);
+    let to = first + word.length;
     let before = first.checked_sub(1).map(|at| bytes[at]);
     // A letter outside ASCII would be in the same piece. After an apostrophe cl100k cuts `'them` into `'t` and `hem`.
     let whole = before.is_none_or(|b| b.is_ascii() && b != b'\'') && bytes.get(to).is_none_or(u8::is_ascii);
-    if let Some(capital) = common_word(&bytes[first..to]).filter(|_| whole) {
+    if let Some(capital) = word.common().filter(|_| whole) {
         let tokens = match before {
             Some(b' ') if capital || bytes[first].is_ascii_lowercase() => 1,
             None | Some(b' ' | b'\n' | b'0'..=b'9') => 2 - usize::from(capital),
@@ -248,8 +268,10 @@ fn letters(bytes: &[u8], from: usize, most: &mut Most) -> usize {
         };
         most.block(bytes, from, tokens.min(to - first));
     } else {
-        for at in from..to {
-            most.byte(bytes, at);
+        most.byte(bytes, from);
+        // Neither between letters nor between a space and a letter.
+        for at in from + 1..to {
+            most.inner(bytes, at);
         }
     }
     to
@@ -305,17 +327,32 @@ enum Kind {
     Wide,
 }
 
-fn kind(byte: u8) -> Kind {
-    match byte {
-        b'a'..=b'z' | b'A'..=b'Z' => Kind::Letter,
-        b'0'..=b'9' => Kind::Digit,
-        b'\t'..=b'\r' | b' ' => Kind::Blank,
-        0x80.. => Kind::Wide,
-        _ => Kind::Sign,
+/// By byte.
+static KINDS: [Kind; 256] = kinds();
+
+const fn kinds() -> [Kind; 256] {
+    let mut kinds = [Kind::Sign; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' => Kind::Letter,
+            b'0'..=b'9' => Kind::Digit,
+            b'\t'..=b'\r' | b' ' => Kind::Blank,
+            0x80.. => Kind::Wide,
+            _ => Kind::Sign,
+        };
+        byte += 1;
     }
+    kinds
+}
+
+#[inline(always)]
+fn kind(byte: u8) -> Kind {
+    KINDS[usize::from(byte)]
 }
 
 /// The byte `back` bytes before `at`; before the text a line break, which begins a piece as the text does.
+#[inline(always)]
 fn earlier(bytes: &[u8], at: usize, back: usize) -> u8 {
     at.checked_sub(back).map_or(b'\n', |at| bytes[at])
 }
@@ -346,6 +383,7 @@ fn cut(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Whether the byte at `at` is certainly in one piece with the byte before it.
+#[inline(always)]
 fn in_one_piece(bytes: &[u8], at: usize) -> bool {
     let (before, byte) = (earlier(bytes, at, 1), bytes[at]);
     match (kind(before), kind(byte)) {
@@ -367,9 +405,12 @@ fn in_one_piece(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Whether the byte at `at` and the one before it are in one piece and a known token.
+#[inline(always)]
 fn is_pair(bytes: &[u8], at: usize) -> bool {
     let known = match (earlier(bytes, at, 1), bytes[at]) {
-        (a @ b' '..=b'~', b) if b.is_ascii() => ASCII_PAIRS[usize::from(a - b' ')] >> b & 1 == 1,
+        (a @ b' '..=b'~', b) if b.is_ascii() => {
+            HALVED_PAIRS[usize::from(a - b' ')][usize::from(b >> 6)] >> (b & 63) & 1 == 1
+        }
         (a @ 0xc2..=0xf4, b @ 0x80..=0xbf) => UTF8_PAIRS[usize::from(a - 0xc2)] >> (b - 0x80) & 1 == 1,
         _ => false,
     };
@@ -377,6 +418,7 @@ fn is_pair(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Whether the byte at `at` and the two before it are in one piece and a known token.
+#[inline(always)]
 fn is_triple(bytes: &[u8], at: usize) -> bool {
     let first = match earlier(bytes, at, 2) {
         b' ' => 0,
@@ -395,12 +437,14 @@ fn run(bytes: &[u8], from: usize, like: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|&b| !like(b)).map_or(bytes.len(), |n| from + n)
 }
 
-/// [`COMMON_WORDS`] as numbers (see [`word_code`]), in as many bytes each as words of that length need. About 60% of
-/// the text's size, and quicker to compare.
-static WORD_TABLE: [u8; word_starts()[LONGEST_WORD + 1]] = word_table();
+/// [`COMMON_WORDS`] as numbers (see [`word_code`]), lowest byte first, in as many bytes each as words of that length need.
+/// About 60% of the text's size, and quicker to compare. Eight bytes can be read from the last one too.
+static WORD_TABLE: [u8; WORD_TABLE_SIZE] = word_table();
 
-/// Where in [`WORD_TABLE`] the words of each length begin.
-static WORD_STARTS: [usize; LONGEST_WORD + 2] = word_starts();
+const WORD_TABLE_SIZE: usize = word_starts()[LONGEST_WORD + 1] + 8;
+
+/// Where in [`WORD_TABLE`] the words of each length begin, by their first letter; and where the last of them end.
+static WORD_STARTS: [[u16; 27]; LONGEST_WORD + 1] = starts_by_letter();
 
 /// The number of a word, ascending in the order of the list: five bits a letter, and in the last bit `capital`.
 const fn word_code(word: &[u8], capital: bool) -> u64 {
@@ -435,18 +479,46 @@ const fn word_starts() -> [usize; LONGEST_WORD + 2] {
     starts
 }
 
-const fn word_table() -> [u8; word_starts()[LONGEST_WORD + 1]] {
-    let mut table = [0; word_starts()[LONGEST_WORD + 1]];
+const fn starts_by_letter() -> [[u16; 27]; LONGEST_WORD + 1] {
+    let starts = word_starts();
+    let mut by_letter = [[0; 27]; LONGEST_WORD + 1];
+    let mut length = 0;
+    while length <= LONGEST_WORD {
+        let mut letter = 0;
+        while letter < 27 {
+            by_letter[length][letter] = starts[length] as u16;
+            letter += 1;
+        }
+        length += 1;
+    }
+    let (mut line, mut at) = (0, 0);
+    while at < COMMON_WORDS.len() {
+        if COMMON_WORDS[at] == b'\n' {
+            // Those of later letters begin behind it.
+            let mut letter = (COMMON_WORDS[line] | 0x20) - b'a' + 1;
+            while letter < 27 {
+                by_letter[at - line][letter as usize] += word_bytes(at - line) as u16;
+                letter += 1;
+            }
+            line = at + 1;
+        }
+        at += 1;
+    }
+    by_letter
+}
+
+const fn word_table() -> [u8; WORD_TABLE_SIZE] {
+    let mut table = [0; WORD_TABLE_SIZE];
     let (mut line, mut at, mut to) = (0, 0, 0);
     while at < COMMON_WORDS.len() {
         if COMMON_WORDS[at] == b'\n' {
             let (_, word) = COMMON_WORDS.split_at(line);
             let (word, _) = word.split_at(at - line);
             let code = word_code(word, word[0].is_ascii_uppercase());
-            let mut shift = 8 * word_bytes(word.len());
-            while shift > 0 {
-                shift -= 8;
+            let mut shift = 0;
+            while shift < 8 * word_bytes(word.len()) {
                 table[to] = (code >> shift) as u8;
+                shift += 8;
                 to += 1;
             }
             line = at + 1;
@@ -456,26 +528,51 @@ const fn word_table() -> [u8; word_starts()[LONGEST_WORD + 1]] {
     table
 }
 
-/// Whether `word`, in lower case or with a capital, is one of [`COMMON_WORDS`], and if so, whether it is there with a
-/// capital.
-fn common_word(word: &[u8]) -> Option<bool> {
-    if word.is_empty() || word.len() > LONGEST_WORD || !word[1..].iter().all(u8::is_ascii_lowercase) {
-        return None;
-    }
-    let code = word_code(word, false);
-    let size = word_bytes(word.len());
-    let words = &WORD_TABLE[WORD_STARTS[word.len()]..WORD_STARTS[word.len() + 1]];
-    let (mut low, mut high) = (0, words.len() / size);
-    while low < high {
-        let middle = low.midpoint(high);
-        let here = words[middle * size..][..size].iter().fold(0, |code, &byte| code << 8 | u64::from(byte));
-        match (here & !1).cmp(&code) {
-            core::cmp::Ordering::Less => low = middle + 1,
-            core::cmp::Ordering::Greater => high = middle,
-            core::cmp::Ordering::Equal => return Some(here & 1 == 1),
+/// A run of ASCII letters.
+struct Word {
+    length: usize,
+    /// Its [`word_code`], if it is short enough to have one.
+    code: u64,
+    /// Whether it is in lower case, but perhaps for its first letter.
+    plain: bool,
+}
+
+impl Word {
+    /// The run that begins at `at`. One loop, since most runs are short.
+    fn at(bytes: &[u8], at: usize) -> Word {
+        let mut word = Word { length: 0, code: 0, plain: true };
+        while let Some(&byte) = bytes.get(at + word.length)
+            && kind(byte) == Kind::Letter
+        {
+            word.code = word.code << 5 | u64::from(byte & 0x1f) << 1;
+            word.plain &= word.length == 0 || byte.is_ascii_lowercase();
+            word.length += 1;
         }
+        word
     }
-    None
+
+    /// Whether it is one of [`COMMON_WORDS`], and if so, whether it is there with a capital.
+    fn common(&self) -> Option<bool> {
+        let Word { length, code, plain } = *self;
+        if length == 0 || length > LONGEST_WORD || !plain {
+            return None;
+        }
+        let letter = (code >> (5 * length - 4) & 0x1f) as usize - 1;
+        let size = word_bytes(length);
+        let [first, end] = [letter, letter + 1].map(|letter| usize::from(WORD_STARTS[length][letter]));
+        let (mut low, mut high) = (0, (end - first) / size);
+        while low < high {
+            let middle = low.midpoint(high);
+            let eight = WORD_TABLE[first + middle * size..].first_chunk()?;
+            let here = u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * size);
+            match (here & !1).cmp(&code) {
+                core::cmp::Ordering::Less => low = middle + 1,
+                core::cmp::Ordering::Greater => high = middle,
+                core::cmp::Ordering::Equal => return Some(here & 1 == 1),
+            }
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -588,6 +685,7 @@ mod tests {
 
     #[test]
     fn the_words_are_in_order_and_all_found() {
+        let common_word = |word: &[u8]| Word::at(word, 0).common();
         let words: Vec<&str> = core::str::from_utf8(COMMON_WORDS).unwrap().lines().collect();
         assert!(words.is_sorted_by_key(|word| (word.len(), word.to_ascii_lowercase())));
         for word in words {

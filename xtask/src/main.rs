@@ -12,7 +12,9 @@ use xtask::component;
 use xtask::toolchain::{self, Route, Toolchain};
 
 mod adapters;
+mod instructions;
 mod licences;
+mod peers;
 
 const HELP: &str = "\
 The set-up, build and test driver of memory-prefetch.
@@ -32,6 +34,13 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
                  cargo xtask adapters
   lint       format, clippy with warnings denied, licences of all dependencies
                  cargo xtask lint
+  instructions
+             counts the instructions of a delegation, a delivery, a recall and a replay in the dev profile, with valgrind
+             where it is there, and compares them with tests/bench/instructions.json; --accept writes them there
+                 cargo xtask instructions
+  peers      the same memories from LangGraph's SqliteStore and from the MCP reference memory server, measured side by
+             side with memory-prefetch; needs Python 3 with pip, Node with npm, and their registries
+                 cargo xtask peers
   component  builds the component by itself and prints where it is, its size, imports and exports
                  cargo xtask component
   licences   checks that every dependency's licence is one that we accept
@@ -71,6 +80,7 @@ fn main() -> ExitCode {
 fn run(arguments: Vec<String>) -> Result<()> {
     let mut words = Vec::new();
     let mut route = None;
+    let mut accept = false;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -81,6 +91,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
             "--route" => {
                 route = Some(arguments.next().context("--route needs a name: sysroot, rustup or debian")?.parse()?)
             }
+            "--accept" => accept = true,
             option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
             option if option.starts_with('-') => bail!("no option is named `{option}`: see `cargo xtask --help`"),
             _ => words.push(argument),
@@ -98,6 +109,8 @@ fn run(arguments: Vec<String>) -> Result<()> {
         "test" => test(route)?,
         "adapters" => adapters(route)?,
         "lint" => lint(route)?,
+        "peers" => peers(route)?,
+        "instructions" => instructions(route, accept)?,
         "component" => check_component(&build_component(&setup(route)?)?)?,
         "licences" => licences()?,
         _ => bail!("no verb is named `{verb}`: see `cargo xtask --help`"),
@@ -152,6 +165,30 @@ fn test_adapters(component: &Component, program: &Path) -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn peers(route: Option<Route>) -> Result<()> {
+    let component = build_component(&setup(route)?)?;
+    let peers = peers::Peers::install(run_in_place)?;
+    let bench = ["bench", "--package", "memory-prefetch", "--bench", "peers", "--"];
+    step("the peers, side by side", || run_command(cargo(&component, &bench).args(peers.arguments())))
+}
+
+fn instructions(route: Option<Route>, accept: bool) -> Result<()> {
+    if !instructions::has_valgrind() {
+        eprintln!("==> SKIPPED: counting instructions, since valgrind is not here (Debian's package has its name)");
+        return Ok(());
+    }
+    let setup = setup(route)?;
+    let component = build_component(&setup)?;
+    let program = build_host(&component, &["--workspace"])?;
+    step("instructions under callgrind", || {
+        let counts = instructions::count(&program)?;
+        if accept {
+            instructions::accept(setup.toolchain.name(), &counts)?;
+        }
+        instructions::compare(setup.toolchain.name(), &counts)
+    })
 }
 
 fn lint(route: Option<Route>) -> Result<()> {

@@ -71,6 +71,11 @@ impl App {
         App { globals, source_gone: Cell::new(false), out }
     }
 
+    /// `--component`.
+    pub fn component(&self) -> Option<&Path> {
+        self.globals.component.as_deref()
+    }
+
     /// `--now`, or the system's clock.
     pub fn clock(&self) -> Clock {
         self.globals.now.map_or(Clock::System, Clock::Fixed)

@@ -5,6 +5,7 @@
 mod agent;
 mod app;
 mod audit;
+mod bench;
 mod completions;
 mod component;
 mod conformance;
@@ -87,6 +88,7 @@ enum Verb {
     #[command(subcommand)]
     Component(component::Verb),
     Conformance(conformance::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -129,6 +131,7 @@ fn run(verb: Verb, app: &App) -> Result<(), Failure> {
         Verb::Setting(verb) => setting::run(verb, app),
         Verb::Component(verb) => component::run(verb, app),
         Verb::Conformance(args) => conformance::run(args, app),
+        Verb::Bench(args) => bench::run(args, app),
         Verb::Completions(args) => completions::run(args, &mut Cli::command(), app),
     }
 }

@@ -70,8 +70,10 @@ pub struct SqliteStore {
     deadline: Arc<AtomicU64>,
     /// How long a statement may take.
     patience: Duration,
-    /// Whether commits wait for the disk.
-    durable: bool,
+    /// How far commits wait for the disk: a value of `PRAGMA synchronous`.
+    synchronous: &'static str,
+    /// Whether they ever do.
+    sync: bool,
     /// The file's data version at which its schema was last found readable.
     checked: u32,
     /// Text was overwritten or deleted, and the log may still hold it.
@@ -133,11 +135,18 @@ impl SqliteStore {
             opened,
             deadline,
             patience: PATIENCE,
-            durable: true,
+            synchronous: "FULL",
+            sync: true,
             checked: 0,
             scrub: Scrub::Clean,
             scrub_noted: false,
         })
+    }
+
+    /// Never wait for the disk: after a power cut the file may be damaged. For stores that are thrown away.
+    pub fn without_sync(mut self) -> SqliteStore {
+        self.sync = false;
+        self
     }
 
     /// Whether erased text may still be in the file's log, since somebody is reading: it goes with the next unit of work
@@ -253,15 +262,18 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Whether a commit waits for the disk. Cannot be changed inside a transaction.
-    fn durable(&mut self, durable: bool) -> Rows<()> {
-        if self.durable != durable {
-            self.connection.execute_batch(if durable {
-                "PRAGMA synchronous=FULL"
-            } else {
-                "PRAGMA synchronous=NORMAL"
-            })?;
-            self.durable = durable;
+    /// Let the next commit wait for the disk, or not. Cannot be changed inside a transaction.
+    fn wait_for_disk(&mut self, access: Access) -> Rows<()> {
+        let synchronous = match access {
+            _ if !self.sync => "OFF",
+            Access::Relaxed => "NORMAL",
+            // Nothing is committed.
+            Access::Read => return Ok(()),
+            Access::Write => "FULL",
+        };
+        if self.synchronous != synchronous {
+            self.connection.pragma_update(None, "synchronous", synchronous)?;
+            self.synchronous = synchronous;
         }
         Ok(())
     }
@@ -431,7 +443,7 @@ impl Store for SqliteStore {
             Access::Read => "BEGIN DEFERRED",
             Access::Write | Access::Relaxed => "BEGIN IMMEDIATE",
         };
-        self.durable(access != Access::Relaxed)?;
+        self.wait_for_disk(access)?;
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
         match access {
