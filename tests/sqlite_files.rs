@@ -1090,13 +1090,14 @@ fn replay_is_one_indexed_read() {
     let plan = plan(&connection, &statement("snapshots_replay.sql"));
     let tables: Vec<&str> = plan
         .iter()
-        .filter(|line| ["SEARCH d ", "SEARCH s ", "SEARCH p "].iter().any(|table| line.starts_with(table)))
+        .filter(|line| ["SEARCH found ", "SEARCH d ", "SEARCH s ", "SEARCH p "].iter().any(|table| line.starts_with(table)))
         .map(|line| line.split(" (").next().unwrap())
         .collect();
     assert_eq!(
         tables,
         [
-            "SEARCH d USING INDEX deliveries_child",
+            "SEARCH found USING COVERING INDEX deliveries_child",
+            "SEARCH d USING INTEGER PRIMARY KEY",
             "SEARCH s USING INTEGER PRIMARY KEY",
             "SEARCH p USING INDEX sqlite_autoindex_pages_1",
         ],

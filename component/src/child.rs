@@ -9,7 +9,7 @@ use crate::hand_over::{self, Kind, Match, Seeker};
 use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Order, Standing, compose};
-use crate::state::{fields, from_json, to_json};
+use crate::state::{fields, open, seal, to_json};
 use crate::{Imports, audit, block, ids, session};
 
 /// `delivery.state`.
@@ -131,7 +131,7 @@ fn lost<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str) -> 
 }
 
 fn checked<I: Imports>(imports: &mut I, row: StoredPage, number: u32) -> Result<Block, Error> {
-    snapshot::verify(imports, row.snapshot_ref.as_deref(), &row.text, &row.check)?;
+    snapshot::verify(imports, row.snapshot_ref.as_deref(), number, &row.text, &row.check)?;
     Ok(Block { snapshot_ref: row.snapshot_ref, page: number, pages: row.pages, text: row.text })
 }
 
@@ -394,6 +394,11 @@ fn take<I: Imports>(
     settings: &Settings,
 ) -> Result<Finding, Error> {
     let state = hand_over::state(&offer.hand_over)?;
+    // R20: the task that was found in the child's text is the one that was delegated.
+    let HandOver { id, task, task_digest, .. } = &offer.hand_over;
+    if !task.is_empty() && hand_over::task_digest(imports, task)? != *task_digest {
+        return Err(damaged(&format!("the task of {id} is not the one that was delegated")));
+    }
     match &state.kind {
         Kind::Nothing => return Ok(say(DeliveryOutcome::Nothing, Some(offer))),
         Kind::MemoryOff => return Ok(say(DeliveryOutcome::MemoryOff, Some(offer))),
@@ -523,7 +528,7 @@ fn repeat<I: Imports>(
         outcome => {
             let block = match (&row.notice, &row.check) {
                 (Some(text), Some(check)) => {
-                    snapshot::verify(imports, None, text, check)?;
+                    snapshot::verify(imports, None, 1, text, check)?;
                     Some(notice(text.clone()))
                 }
                 _ => None,
@@ -554,7 +559,7 @@ fn store<I: Imports>(
         Text::Live(content, own) => (None, Some(content.1.size), own.clone()),
         Text::Notice => (None, None, None),
     };
-    let row = Delivery {
+    let mut row = Delivery {
         child: me.key.clone(),
         occasion: occasion.to_owned(),
         snapshot_ref: snapshot_ref.clone(),
@@ -562,10 +567,11 @@ fn store<I: Imports>(
         place: offer.as_ref().map_or(0, |offer| offer.next_place),
         at: now,
         keep_until: later(now, settings.replay),
-        state: to_json(&State { outcome: outcome.clone(), size, own }),
+        state: String::new(),
         check: told.as_deref().map(snapshot::check),
         notice: told.clone(),
     };
+    row.state = seal(&columns(&row), &State { outcome: outcome.clone(), size, own });
     if !imports.insert_delivery(&row)? {
         // R25: another process was faster, with this occasion or with this place. This unit is undone; the next try
         // finds what the other stored.
@@ -603,7 +609,12 @@ fn beside(limit: &Limit, others: &[Size], size: Size, items: &[Item]) -> Option<
 }
 
 fn state(row: &Delivery) -> Result<State, Error> {
-    from_json(&row.state).ok_or_else(|| damaged("the state of a delivery cannot be read"))
+    open(&columns(row), &row.state).ok_or_else(|| damaged("the state of a delivery cannot be read"))
+}
+
+/// R20: what the state of a delivery is bound to: all that no storage function changes by itself.
+fn columns(row: &Delivery) -> String {
+    to_json(&(&row.child, &row.occasion, &row.snapshot_ref, &row.hand_over, row.place, row.at, &row.check))
 }
 
 /// R20: the checksums of the pages at hand, page 1 among them. What page 1 takes.
@@ -614,7 +625,7 @@ fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
         return Err(Error::Corrupt(name.to_owned()));
     }
     for page in &frozen.pages {
-        snapshot::verify(imports, Some(name), &page.text, &page.check)?;
+        snapshot::verify(imports, Some(name), page.number, &page.text, &page.check)?;
     }
     Ok(snapshot::state(&frozen.snapshot)?.page_sizes.first().copied().unwrap_or(NO_SIZE))
 }

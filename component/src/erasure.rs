@@ -2,8 +2,8 @@
 
 use crate::contract::*;
 use crate::session::damaged;
-use crate::snapshot::{PageState, State, add, check};
-use crate::state::{from_json, to_json};
+use crate::snapshot::{self, PageState, add, page_check, page_columns};
+use crate::state::{open, seal};
 use crate::{Imports, audit, capacity};
 
 /// What stands in place of a body.
@@ -14,8 +14,9 @@ const ERASED: &str = "[erased]";
 /// emptied; it stays corrupt.
 pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> Frozen {
     let Frozen { mut snapshot, mut pages } = frozen;
+    let state = snapshot::state(&snapshot);
     snapshot.memory_ids.retain(|id| !ids.contains(id));
-    let Some(mut state) = from_json::<State>(&snapshot.state) else {
+    let Ok(mut state) = state else {
         audit::damage(imports, Some(&snapshot.snapshot_ref));
         snapshot.state = String::new();
         pages.iter_mut().for_each(empty);
@@ -23,7 +24,7 @@ pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> F
     };
     let gone: Vec<bool> = state.items.iter().map(|item| ids.contains(&item.id)).collect();
     for page in &mut pages {
-        if cut(page, &gone).is_err() {
+        if cut(page, &snapshot.snapshot_ref, &gone).is_err() {
             audit::damage(imports, Some(&snapshot.snapshot_ref));
             empty(page);
         }
@@ -46,17 +47,18 @@ pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> F
         size.tokens = size.tokens.min(old.tokens);
     }
     state.size = state.page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add);
-    snapshot.state = to_json(&state);
+    snapshot::write_state(&mut snapshot, &state);
     Frozen { snapshot, pages }
 }
 
 /// Cut out of one page the items that are gone. An error: where they lie cannot be trusted.
-fn cut(page: &mut Page, gone: &[bool]) -> Result<(), Error> {
+fn cut(page: &mut Page, snapshot_ref: &str, gone: &[bool]) -> Result<(), Error> {
     let lost = || damaged("the state of a page cannot be read");
-    if check(&page.text) != page.check {
+    if page_check(snapshot_ref, page.number, &page.text) != page.check {
         return Err(lost());
     }
-    let PageState { spans } = from_json(&page.state).ok_or_else(lost)?;
+    let place = page_columns(snapshot_ref, page.number);
+    let PageState { spans } = open(&place, &page.state).ok_or_else(lost)?;
     let (mut text, mut kept, mut read) = (String::with_capacity(page.text.len()), Vec::new(), 0);
     for (index, start, bytes) in spans {
         let (start, end) = (start as usize, (start as usize).saturating_add(bytes as usize));
@@ -71,9 +73,9 @@ fn cut(page: &mut Page, gone: &[bool]) -> Result<(), Error> {
         read = end;
     }
     text.push_str(page.text.get(read..).ok_or_else(lost)?);
-    page.check = check(&text);
+    page.check = page_check(snapshot_ref, page.number, &text);
     page.text = text;
-    page.state = to_json(&PageState { spans: kept });
+    page.state = seal(&place, &PageState { spans: kept });
     Ok(())
 }
 
@@ -122,7 +124,8 @@ mod tests {
                 .zip(spans)
                 .map(|((index, _), span)| (*index as u32, span.start as u32, span.bytes as u32))
                 .collect();
-            pages.push(Page { number, check: check(&text), text, state: to_json(&PageState { spans }) });
+            let (check, state) = (page_check("snap_1", number, &text), seal(&page_columns("snap_1", number), &PageState { spans }));
+            pages.push(Page { number, check, text, state });
         }
         let item = |index: usize| Item {
             id: index.to_string(),
@@ -132,14 +135,14 @@ mod tests {
             removed: false,
         };
         let page_sizes: Vec<Size> = pages.iter().map(|page| size(&page.text)).collect();
-        let state = State {
+        let state = snapshot::State {
             items: (0..bodies.len()).map(item).collect(),
             unavailable: Vec::new(),
             omitted: Vec::new(),
             size: page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add),
             page_sizes,
         };
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             snapshot_ref: "snap_1".into(),
             owner: SessionKey { harness: "h".into(), id: "s".into() },
             created_at: 0,
@@ -148,8 +151,9 @@ mod tests {
             revoked_at: None,
             memory_ids: (0..bodies.len()).map(|index| index.to_string()).collect(),
             pages: pages.len() as u32,
-            state: to_json(&state),
+            state: String::new(),
         };
+        snapshot::write_state(&mut snapshot, &state);
         Frozen { snapshot, pages }
     }
 
@@ -163,9 +167,9 @@ mod tests {
         let before = frozen(&bodies, 3, false);
         let after = erase(before.clone(), &["1"]);
         assert_eq!(after.pages[0].text, before.pages[0].text.replace("secret\nline", ERASED));
-        assert_eq!(after.pages[0].check, check(&after.pages[0].text));
+        assert_eq!(after.pages[0].check, page_check("snap_1", 1, &after.pages[0].text));
         assert_eq!(after.snapshot.memory_ids, ["0", "2"]);
-        let state: State = from_json(&after.snapshot.state).unwrap();
+        let state = snapshot::state(&after.snapshot).unwrap();
         let gone = &state.items[1];
         assert_eq!((gone.removed, gone.sha256.as_str(), gone.size.bytes), (true, "", 0));
         assert!(!state.items[0].removed && state.items[0].sha256.len() == 64);
@@ -180,19 +184,21 @@ mod tests {
     #[test]
     fn a_damaged_page_is_emptied() {
         let bodies = ["alpha".to_owned(), "secret".to_owned()];
-        let damages: [fn(&mut Frozen); 5] = [
-            |frozen| frozen.pages[0].text.push('.'),
-            |frozen| frozen.pages[0].state = "[".into(),
-            |frozen| frozen.pages[0].state = r#"{"spans":[[1,4000000000,4000000000]]}"#.into(),
-            |frozen| frozen.pages[0].state = r#"{"spans":[[7,1,1]]}"#.into(),
-            |frozen| frozen.snapshot.state = "{}".into(),
+        let lying = |spans| seal(&page_columns("snap_1", 1), &PageState { spans });
+        let damages: [&dyn Fn(&mut Frozen); 6] = [
+            &|frozen: &mut Frozen| frozen.pages[0].text.push('.'),
+            &|frozen: &mut Frozen| frozen.pages[0].state = "[".into(),
+            &|frozen: &mut Frozen| frozen.pages[0].state = frozen.pages[0].state.replacen('6', "5", 1),
+            &|frozen: &mut Frozen| frozen.pages[0].state = lying(vec![(1, 4_000_000_000, 4_000_000_000)]),
+            &|frozen: &mut Frozen| frozen.pages[0].state = lying(vec![(7, 1, 1)]),
+            &|frozen: &mut Frozen| frozen.snapshot.state = "{}".into(),
         ];
         for damage in damages {
             let mut frozen = frozen(&bodies, 2, false);
             damage(&mut frozen);
             let after = erase(frozen, &["1"]);
             assert_eq!(after.pages[0].text, "");
-            assert_ne!(check(""), after.pages[0].check);
+            assert_ne!(page_check("snap_1", 1, ""), after.pages[0].check);
             assert_eq!(after.snapshot.memory_ids, ["0"]);
             assert!(
                 !after.snapshot.state.contains(&"ab".repeat(32)) || after.snapshot.state.contains("removed\":true")
@@ -215,9 +221,9 @@ mod tests {
                 (0..bodies.len()).filter(|index| mask >> index & 1 == 1).map(|index| index.to_string()).collect();
             let after = without(&mut Fake::default(), before.clone(), &gone);
             for (page, old) in after.pages.iter().zip(&before.pages) {
-                prop_assert_eq!(&page.check, &check(&page.text));
-                let PageState { spans } = from_json(&page.state).unwrap();
-                let PageState { spans: old_spans } = from_json(&old.state).unwrap();
+                prop_assert_eq!(&page.check, &page_check("snap_1", page.number, &page.text));
+                let PageState { spans } = open(&page_columns("snap_1", page.number), &page.state).unwrap();
+                let PageState { spans: old_spans } = open(&page_columns("snap_1", old.number), &old.state).unwrap();
                 let kept: Vec<_> = old_spans.iter().filter(|(index, _, _)| !gone.contains(&index.to_string())).collect();
                 prop_assert_eq!(spans.len(), kept.len());
                 for ((index, start, bytes), (old_index, old_start, old_bytes)) in spans.iter().zip(kept) {

@@ -8,7 +8,7 @@ use crate::Imports;
 use crate::contract::*;
 use crate::session::damaged;
 use crate::snapshot::Order;
-use crate::state::{cases, fields, from_json, to_json};
+use crate::state::{cases, fields, open, seal, to_json};
 
 /// The most hand-overs that one search looks at: the youngest that fit. Where there are more, the one that was meant may
 /// be among those that were not looked at, so that none is taken ([`Match::Ambiguous`]).
@@ -54,7 +54,19 @@ fields!(State: kind, content, request, asked, capacity, memory, warnings);
 
 /// The component's part of a hand-over row.
 pub fn state(row: &HandOver) -> Result<State, Error> {
-    from_json(&row.state).ok_or_else(|| damaged(&format!("the state of {} cannot be read", row.id)))
+    open(&columns(row), &row.state).ok_or_else(|| damaged(&format!("the state of {} cannot be read", row.id)))
+}
+
+/// Put the component's part into a hand-over row, which has all its other columns.
+pub fn write_state(row: &mut HandOver, state: &State) {
+    row.state = seal(&columns(row), state);
+}
+
+/// R20: what the state of a row is bound to: all that no storage function changes by itself, but for the task, which is
+/// not always read and has its digest.
+fn columns(row: &HandOver) -> String {
+    let names = (&row.id, &row.parent, &row.call_id, &row.agent_type, &row.snapshot_ref, &row.ids_key);
+    to_json(&(names, row.children, row.created_at, row.expires_at, &row.task_digest))
 }
 
 /// R22: how a list of ids is looked up.
@@ -301,7 +313,7 @@ mod tests {
             memory: None,
             warnings: Vec::new(),
         };
-        let hand_over = HandOver {
+        let mut hand_over = HandOver {
             id: format!("hand_{number}"),
             parent: key,
             call_id: None,
@@ -315,8 +327,9 @@ mod tests {
             task_digest: String::new(),
             task_head: head(task).into(),
             task: task.into(),
-            state: to_json(&state),
+            state: String::new(),
         };
+        write_state(&mut hand_over, &state);
         Offer { hand_over, taken: 0, next_place: 0 }
     }
 

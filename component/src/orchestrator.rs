@@ -61,7 +61,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         DelegationOutcome::HandedOver(delegated) => (delegated.memory.clone(), delegated.warnings.clone()),
         _ => (None, Vec::new()),
     };
-    let row = HandOver {
+    let mut row = HandOver {
         id: snapshot::name(imports, "hand_")?,
         parent: caller.key.clone(),
         call_id: request.call_id.clone(),
@@ -76,16 +76,18 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
         task_digest: hand_over::task_digest(imports, &request.task)?,
         task_head: hand_over::head(&request.task).to_owned(),
         task: request.task.clone(),
-        state: to_json(&hand_over::State {
-            kind: plan.kind,
-            content: plan.content,
-            request: digest(request),
-            asked: plan.asked,
-            capacity: request.capacity.clone(),
-            memory,
-            warnings,
-        }),
+        state: String::new(),
     };
+    let state = hand_over::State {
+        kind: plan.kind,
+        content: plan.content,
+        request: digest(request),
+        asked: plan.asked,
+        capacity: request.capacity.clone(),
+        memory,
+        warnings,
+    };
+    hand_over::write_state(&mut row, &state);
     if !imports.insert_hand_over(&row)? {
         // The same call, registered between our look and now. This unit is undone; the next try finds the other's.
         return Err(Error::Store(StoreError::Busy("this call is being registered by another process".into())));
@@ -341,7 +343,7 @@ fn ready<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<(), Error> {
         audit::damage(imports, Some(name));
         return Err(Error::Corrupt(name.to_owned()));
     }
-    frozen.pages.iter().try_for_each(|page| snapshot::verify(imports, Some(name), &page.text, &page.check))
+    frozen.pages.iter().try_for_each(|page| snapshot::verify(imports, Some(name), page.number, &page.text, &page.check))
 }
 
 /// What does not depend on the store.

@@ -10,7 +10,7 @@ use crate::contract::*;
 use crate::resolver::{LeaveOut, Resolution, resolve};
 use crate::session::damaged;
 use crate::settings::Settings;
-use crate::state::{fields, from_json, to_json};
+use crate::state::{fields, open, seal, to_json};
 use crate::visibility::Hidden;
 use crate::{Imports, audit};
 
@@ -159,9 +159,11 @@ pub fn compose<I: Imports>(
     };
     let place = |row: usize| kept.iter().position(|index| *index == row).unwrap_or(0) as u32;
     let mut pages = Vec::new();
+    let name = snapshot_ref.unwrap_or_default();
     for (number, draft) in (1..).zip(drafts) {
         let spans = draft.spans.iter().map(|(row, span)| (place(*row), span.start as u32, span.bytes as u32)).collect();
-        pages.push(Page { number, check: check(&draft.text), text: draft.text, state: to_json(&PageState { spans }) });
+        let (check, state) = (page_check(name, number, &draft.text), seal(&page_columns(name, number), &PageState { spans }));
+        pages.push(Page { number, check, text: draft.text, state });
     }
     Ok(Ok(Composed { pages, state, at, reasons: resolved.reasons }))
 }
@@ -169,7 +171,7 @@ pub fn compose<I: Imports>(
 impl Composed {
     /// The rows of a frozen snapshot.
     pub fn freeze(&self, snapshot_ref: &str, owner: &SessionKey, expires_at: Instant) -> Frozen {
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             snapshot_ref: snapshot_ref.to_owned(),
             owner: owner.clone(),
             created_at: self.at,
@@ -179,8 +181,9 @@ impl Composed {
             revoked_at: None,
             memory_ids: self.state.items.iter().map(|item| item.id.clone()).collect(),
             pages: self.pages.len() as u32,
-            state: to_json(&self.state),
+            state: String::new(),
         };
+        write_state(&mut snapshot, &self.state);
         Frozen { snapshot, pages: self.pages.clone() }
     }
 
@@ -218,9 +221,19 @@ fn receipt_of(
     }
 }
 
-/// The component's part of a snapshot row. `corrupt`: it cannot be read.
+/// The component's part of a snapshot row. `corrupt`: it cannot be read, or is not this row's.
 pub fn state(snapshot: &Snapshot) -> Result<State, Error> {
-    from_json(&snapshot.state).ok_or_else(|| Error::Corrupt(snapshot.snapshot_ref.clone()))
+    open(&columns(snapshot), &snapshot.state).ok_or_else(|| Error::Corrupt(snapshot.snapshot_ref.clone()))
+}
+
+/// Put the component's part into a snapshot row, which has all its other columns.
+pub fn write_state(snapshot: &mut Snapshot, state: &State) {
+    snapshot.state = seal(&columns(snapshot), state);
+}
+
+/// R20: what the state of a row is bound to: all that no storage function changes by itself.
+fn columns(row: &Snapshot) -> String {
+    to_json(&(&row.snapshot_ref, &row.owner, row.created_at, row.expires_at, &row.memory_ids, row.pages))
 }
 
 /// Where a snapshot stands (R18, R20).
@@ -299,9 +312,26 @@ pub fn check(text: &str) -> String {
     format!("{CHECK}{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// R20: whether a stored text is what was frozen. `corrupt` otherwise, with an audit entry.
-pub fn verify<I: Imports>(imports: &mut I, snapshot_ref: Option<&str>, text: &str, stored: &str) -> Result<(), Error> {
-    if check(text) == stored {
+/// R20: what the state of a page is bound to.
+pub fn page_columns(snapshot_ref: &str, number: u32) -> String {
+    format!("{snapshot_ref} {number}")
+}
+
+/// R16: the checksum of a page, which holds for no other page and no other snapshot.
+pub fn page_check(snapshot_ref: &str, number: u32, text: &str) -> String {
+    check(&format!("{} {}", page_columns(snapshot_ref, number), check(text)))
+}
+
+/// R20: whether a stored text is what was frozen, on this page of this snapshot, or a notice. `corrupt` otherwise, with an
+/// audit entry.
+pub fn verify<I: Imports>(
+    imports: &mut I,
+    snapshot_ref: Option<&str>,
+    number: u32,
+    text: &str,
+    stored: &str,
+) -> Result<(), Error> {
+    if snapshot_ref.map_or_else(|| check(text), |name| page_check(name, number, text)) == stored {
         return Ok(());
     }
     audit::damage(imports, snapshot_ref);

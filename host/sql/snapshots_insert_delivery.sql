@@ -2,8 +2,8 @@
 -- :snapshot_ref, :hand_over, :checksum, :notice, texts or NULL; :place; :at, :keep_until, instants. A trigger raises
 -- keep_until of the snapshot and of the hand-over. No row changed: false. A ref or a hand-over that is not there is a
 -- FOREIGN KEY violation.
-INSERT INTO deliveries (snapshot, hand_over, place, at, keep_until, child_harness, child_session, occasion, state,
-                        checksum, notice)
+INSERT INTO deliveries (snapshot, hand_over, place, at, keep_until, child_harness, child_session, occasion,
+                        snapshot_ref, state, checksum, notice)
 VALUES (CASE WHEN :snapshot_ref IS NULL THEN NULL
              ELSE coalesce((SELECT id FROM snapshots WHERE snapshot_ref = :snapshot_ref), -1) END,
         CASE WHEN :hand_over IS NULL THEN NULL
@@ -13,5 +13,5 @@ VALUES (CASE WHEN :snapshot_ref IS NULL THEN NULL
                    WHERE harness = :child_harness AND session = :child_session), :child_harness),
         coalesce((SELECT canonical_session FROM session_aliases
                    WHERE harness = :child_harness AND session = :child_session), :child_session),
-        :occasion, :state, :checksum, :notice)
+        :occasion, :snapshot_ref, :state, :checksum, :notice)
 ON CONFLICT DO NOTHING;

@@ -251,6 +251,9 @@ CREATE TABLE deliveries (
   child_harness TEXT NOT NULL,
   child_session TEXT NOT NULL,
   occasion      TEXT NOT NULL,
+  -- That of `snapshot`, once more: so a delivery whose number the disk has changed does not give another snapshot's text,
+  -- whose checksum is bound to its ref.
+  snapshot_ref  TEXT,
   state         TEXT NOT NULL,
   checksum      TEXT,
   notice        TEXT,
