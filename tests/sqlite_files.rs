@@ -1,6 +1,7 @@
 //! What only `SqliteStore` must do: which files it opens, how several processes use one, what the file keeps and what it
 //! must not keep, and that nothing in it can make the host panic.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -206,6 +207,59 @@ fn a_file_that_was_cut_off() {
     }
     fs::write(&path, &whole).unwrap();
     SqliteStore::open(&path, &PATIENT).unwrap();
+}
+
+/// A disk was full, or the power was cut, while the log was moved into the file. All of it is in the log still.
+#[test]
+fn a_file_whose_end_was_half_written_beside_its_log() {
+    let (directory, path) = place();
+    filled(&path);
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    store.add_memory(&memory(Some("55"), &"fifty-five ".repeat(2_000)), 1).unwrap();
+    let left = directory.path().join("left.db");
+    for ending in [1, 511, 4_095] {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend(vec![0xa5; ending]);
+        fs::write(&left, bytes).unwrap();
+        fs::copy(directory.path().join("store.db-wal"), directory.path().join("left.db-wal")).unwrap();
+        let mut left = SqliteStore::open(&left, &EXISTING).unwrap();
+        assert_eq!(left.all_memories(0, 9).unwrap().len(), 2);
+    }
+    // Without one, it is what was cut off.
+    let mut bytes = fs::read(&left).unwrap();
+    bytes.push(0);
+    fs::write(&left, bytes).unwrap();
+    assert!(matches!(refused(&left, &PATIENT), StoreFailure::Damaged(_)));
+}
+
+/// A process was killed, or the power was cut, while it made the store: what it wrote into the file is undone, not refused.
+#[test]
+fn a_file_whose_first_transaction_was_not_finished() {
+    let (directory, path) = place();
+    let mut journal = vec![0; 512];
+    journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    // No page before, sectors of 512 bytes, pages of 4096.
+    journal[16..28].copy_from_slice(&[0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 16, 0]);
+    let whole = {
+        filled(&path);
+        fs::read(&path).unwrap()
+    };
+    for bytes in [&whole[..], &whole[..4_096], &whole[..512], &whole[..50], &[0; 4_096], &[0xa5; 1_000]] {
+        fs::write(&path, bytes).unwrap();
+        fs::write(directory.path().join("store.db-journal"), &journal).unwrap();
+        assert!(matches!(SqliteStore::open(&path, &EXISTING), Err(StoreFailure::Absent(_))));
+        let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+        store.add_agent("ada").unwrap();
+        assert_eq!(store.all_memories(0, 9).unwrap(), []);
+        drop(store);
+        // It is one of ours again.
+        assert_eq!(SqliteStore::open(&path, &EXISTING).unwrap().agents().unwrap(), ["ada"]);
+    }
+    // The journal of a file that had pages before says nothing of the kind.
+    journal[19] = 1;
+    fs::write(&path, "not a database ".repeat(1_000)).unwrap();
+    fs::write(directory.path().join("store.db-journal"), &journal).unwrap();
+    assert!(matches!(refused(&path, &PATIENT), StoreFailure::Damaged(_)));
 }
 
 /// SQLite would throw the log away, and with it what was committed.
@@ -416,31 +470,6 @@ fn wait_for(children: Vec<Child>) {
     for child in children {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-/// F23.
-#[test]
-fn eight_processes_open_a_fresh_file_at_once() {
-    if let Some(path) = std::env::var_os(FILE) {
-        let number = std::env::var(NUMBER).unwrap();
-        // Start together.
-        while !Path::new(&path).with_extension("go").exists() {
-            std::thread::yield_now();
-        }
-        let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
-        store.add_agent(&number).unwrap();
-        store.add_memory(&memory(None, &number), 1).unwrap();
-        return;
-    }
-    for _ in 0..5 {
-        let (_directory, path) = place();
-        let children = in_processes("eight_processes_open_a_fresh_file_at_once", &path, 8);
-        fs::write(path.with_extension("go"), "").unwrap();
-        wait_for(children);
-        let mut store = SqliteStore::open(&path, &EXISTING).unwrap();
-        assert_eq!(store.agents().unwrap(), ["0", "1", "2", "3", "4", "5", "6", "7"]);
-        assert_eq!(store.all_memories(0, 99).unwrap().len(), 8);
     }
 }
 
@@ -766,6 +795,36 @@ fn no_word_of_an_erased_memory_is_left() {
         .query_row("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(sound, 0);
+}
+
+/// SQLite moves rows from page to page, to make room for others, and leaves copies behind.
+#[test]
+fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
+    let (directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    let body = |n: usize, version: usize| format!("[{n:05} {version}]").repeat([5, 15, 25, 60][(7 * n + version) % 4]);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
+    for n in 0..600 {
+        let sql = "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project, category, body)
+                   VALUES (1, 0, 1, 1, ?1, 'project', 'ada', 'web', '', ?2)";
+        connection.execute(sql, (n.to_string(), body(n, 1))).unwrap();
+    }
+    for n in (0..600).map(|n| n * 7 % 600).filter(|n| n % 3 != 0) {
+        connection.execute("UPDATE memories SET body = ?2 WHERE memory_id = ?1", (n.to_string(), body(n, 2))).unwrap();
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    drop(connection);
+    let erased: Vec<usize> = (0..600).filter(|n| n % 5 == 0).collect();
+    let ids: Vec<String> = erased.iter().map(usize::to_string).collect();
+    write(&mut store, |store| store.erase(&ids));
+    let bytes = all_bytes(&directory);
+    let found: HashSet<&[u8]> = bytes.windows(7).filter(|window| window[0] == b'[').collect();
+    let left: Vec<&usize> = erased.iter().filter(|n| found.contains(format!("[{n:05} ").as_bytes())).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!store.is_scrub_due());
+    assert_eq!(store.all_memories(0, 999).unwrap().len(), 480);
+    assert!(found.contains(&b"[00001 "[..]));
 }
 
 /// FTS5 keeps how the first term of each page begins, whole where its neighbour is close, also when that term is deleted.

@@ -578,6 +578,8 @@ impl<S: Store + 'static> Prefetch<S> {
         state.unit = Unit::new(export, state.ticks.load(Ordering::Relaxed), bytes);
         if let Some(access) = export.access() {
             begin(state, access)?;
+            // How long it waited for its turn is none of the component's time.
+            state.unit.began = state.ticks.load(Ordering::Relaxed);
         }
 
         let called = self.run(session).and_then(|Running { wasm, instance, exports, .. }| {

@@ -41,6 +41,14 @@ fn of_sqlite(code: ffi::Error, text: Option<&str>) -> StoreFailure {
     }
 }
 
+/// Whether the disk, or memory, has failed SQLite in the middle of something.
+pub(super) fn is_of_machine(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull | ErrorCode::CannotOpen | ErrorCode::OutOfMemory)
+    )
+}
+
 fn is_reference(extended: std::os::raw::c_int) -> bool {
     matches!(
         extended,

@@ -4,14 +4,16 @@
 mod failure;
 mod open;
 mod operator;
+mod remains;
 mod rows;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as Clock};
 
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, Transaction, TransactionBehavior, named_params};
 
 use crate::allowance::Allowance;
 use crate::contract::*;
@@ -80,6 +82,11 @@ pub struct SqliteStore {
     scrub: Scrub,
     /// The file says that its log must be cut off.
     scrub_noted: bool,
+    /// A memory was erased, or nobody knows what: what SQLite has moved within the file must go too.
+    thorough: bool,
+    /// The disk has failed this connection: the next unit gets a new one. What SQLite keeps in memory may not go together
+    /// any more: its search index has been seen to take a sound file for damaged then.
+    failed: Cell<bool>,
 }
 
 /// Where an erased text may still be read.
@@ -140,6 +147,8 @@ impl SqliteStore {
             checked: 0,
             scrub: Scrub::Clean,
             scrub_noted: false,
+            thorough: false,
+            failed: Cell::new(false),
         })
     }
 
@@ -196,20 +205,41 @@ impl SqliteStore {
 
     /// Run a statement that is stopped when it takes too long. Outside of this nothing is: a commit must not be, and the
     /// time between two statements is nobody's.
-    fn in_time<T>(&self, statement: impl FnOnce() -> Rows<T>) -> Rows<T> {
+    fn in_time<T>(&self, statement: impl FnOnce() -> rusqlite::Result<T>) -> Rows<T> {
         let end = self.opened.elapsed().saturating_add(self.patience);
         self.deadline.store(u64::try_from(end.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let done = statement();
         self.deadline.store(u64::MAX, Ordering::Relaxed);
-        done
+        self.noting(done)
+    }
+
+    /// The same, with a note if it was the disk that failed.
+    fn noting<T>(&self, done: rusqlite::Result<T>) -> Rows<T> {
+        done.map_err(|error| {
+            self.failed.set(self.failed.get() || failure::is_of_machine(&error));
+            error.into()
+        })
+    }
+
+    /// A new connection, if the disk has failed this one.
+    fn renew(&mut self) -> Rows<()> {
+        if !self.failed.get() {
+            return Ok(());
+        }
+        if let Some(path) = self.connection.path().filter(|path| !path.is_empty()) {
+            let options = SqliteOptions { busy_timeout: self.busy_timeout, create: false };
+            let mut renewed = SqliteStore::open(path, &options)?;
+            (renewed.scrub, renewed.thorough, renewed.sync) = (self.scrub, self.thorough, self.sync);
+            *self = renewed;
+        }
+        Ok(())
     }
 
     /// All rows of a statement.
     fn read<T>(&self, sql: &str, params: Params, read: impl FnMut(&Row) -> rusqlite::Result<T>) -> Rows<Vec<T>> {
         self.in_time(|| {
             let mut statement = self.connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params, read)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            statement.query_map(params, read)?.collect()
         })
     }
 
@@ -238,7 +268,7 @@ impl SqliteStore {
     /// Run a statement that writes, and say how many rows it changed.
     fn change(&self, sql: &str, params: Params) -> Rows<usize> {
         self.may_change()?;
-        self.in_time(|| Ok(self.connection.prepare_cached(sql)?.execute(params)?))
+        self.in_time(|| self.connection.prepare_cached(sql)?.execute(params))
     }
 
     /// Run a statement that writes and answers with rows.
@@ -278,30 +308,63 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Text is about to be erased: keep it out of the log, once the unit is kept.
-    fn erasing(&mut self) {
+    /// Text is about to be erased: keep it out of the log, once the unit is kept. The unit itself notes that in the file, so
+    /// that whoever writes next does it if this process ends before.
+    fn erasing(&mut self) -> Rows<()> {
+        if !self.scrub_noted {
+            self.change(sql!("store_scrub"), named_params! { ":scrub": true })?;
+            self.scrub_noted = true;
+        }
         if self.scrub == Scrub::Clean {
             self.scrub = Scrub::Pending;
         }
+        Ok(())
     }
 
-    /// Move the log into the file and cut it off, so that erased text is not left in it. Waits for nobody: a reader that
-    /// still needs the log puts it off until the next unit that writes, or until the store is dropped.
+    /// Move the log into the file and cut it off, so that erased text is not left in it; and write the file anew, if copies
+    /// of what was erased may be left in there. Waits for nobody: a reader that still needs the log, and whoever writes, put
+    /// it off until the next unit that writes, or until the store is dropped.
     fn scrub(&mut self) {
-        // The first moves the pages, and lets others write meanwhile; the second needs them to wait, for a moment.
-        let checkpoint = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, bool>(0));
-        let done = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
-            checkpoint("PRAGMA wal_checkpoint(PASSIVE)")?;
-            checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")
-        });
-        self.scrub = if matches!(done, Ok(false)) { Scrub::Clean } else { Scrub::Due };
-        // So that whoever writes next does it, if this process ends before. If that cannot be written down, this one still
-        // knows.
-        let due = self.scrub == Scrub::Due;
-        if due != self.scrub_noted && self.connection.execute("UPDATE store SET scrub = ?1", [due]).is_ok() {
-            self.scrub_noted = due;
+        let scrubbed = self.connection.busy_timeout(Duration::ZERO).map_err(Into::into).and_then(|()| self.scrubbed());
+        match scrubbed {
+            Ok(Some(seen)) => {
+                (self.scrub, self.thorough) = (Scrub::Clean, false);
+                // Where the note stays, the next one who writes does it again: it is not worth waiting for the disk.
+                if self.scrub_noted && self.wait_for_disk(Access::Relaxed).is_ok() {
+                    self.scrub_noted = !matches!(self.unset_scrub(seen), Ok(true));
+                }
+            }
+            Ok(None) | Err(_) => self.scrub = Scrub::Due,
         }
         let _ = self.connection.busy_timeout(self.busy_timeout);
+    }
+
+    /// Whether it could be done: the file's data version, as of before.
+    fn scrubbed(&self) -> Rows<Option<u32>> {
+        let checkpoint = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, bool>(0));
+        // The first moves the pages, and lets others write meanwhile; the second needs them to wait, for a moment.
+        let cut_off = || -> Rows<bool> {
+            checkpoint("PRAGMA wal_checkpoint(PASSIVE)")?;
+            Ok(!checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")?)
+        };
+        let mut seen = open::data_version(&self.connection);
+        let mut is_cut_off = cut_off()?;
+        if is_cut_off && self.thorough && remains::are_left(&self.connection)? {
+            self.connection.execute_batch("VACUUM")?;
+            seen = open::data_version(&self.connection);
+            is_cut_off = cut_off()?;
+        }
+        Ok(is_cut_off.then_some(seen))
+    }
+
+    /// Take the note out of the file, unless another one has written since: that note may be its own.
+    fn unset_scrub(&self, seen: u32) -> rusqlite::Result<bool> {
+        let unit = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        if open::data_version(&self.connection) != seen {
+            return Ok(false);
+        }
+        unit.execute(sql!("store_scrub"), named_params! { ":scrub": false })?;
+        unit.commit().map(|()| true)
     }
 
     /// R17: what FTS5's own `secure-delete` leaves of deleted terms.
@@ -416,7 +479,8 @@ impl Memories for SqliteStore {
     }
 
     fn erase(&mut self, ids: &[String]) -> Rows<Vec<String>> {
-        self.erasing();
+        self.erasing()?;
+        self.thorough = true;
         let ids = rows::texts(ids.iter().map(String::as_str))?;
         // The bodies may be many and long, and the index large.
         self.patience = PATIENCE.saturating_mul(60);
@@ -443,6 +507,7 @@ impl Store for SqliteStore {
             Access::Read => "BEGIN DEFERRED",
             Access::Write | Access::Relaxed => "BEGIN IMMEDIATE",
         };
+        self.renew()?;
         self.wait_for_disk(access)?;
         self.connection.prepare_cached(begin)?.execute([])?;
         self.unit = Some(access);
@@ -453,7 +518,7 @@ impl Store for SqliteStore {
                 let schema = open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())?;
                 self.scrub_noted = schema.scrub;
                 if schema.scrub && self.scrub == Scrub::Clean {
-                    self.scrub = Scrub::Due;
+                    (self.scrub, self.thorough) = (Scrub::Due, true);
                 }
                 Ok(())
             }
@@ -472,10 +537,7 @@ impl Store for SqliteStore {
             }
         }
         let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
-        if let Err(error) = committed {
-            self.roll_back();
-            return Err(error.into());
-        }
+        self.noting(committed).inspect_err(|_| self.roll_back())?;
         let wrote = self.unit.take().is_some_and(Access::writes);
         if wrote && self.scrub != Scrub::Clean {
             self.scrub();
@@ -489,8 +551,10 @@ impl Store for SqliteStore {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.unit = None;
+        // A note of its own is undone with the unit. One that was there before is found by the next unit that writes.
+        self.scrub_noted = false;
         if self.scrub == Scrub::Pending {
-            self.scrub = Scrub::Clean;
+            (self.scrub, self.thorough) = (Scrub::Clean, false);
         }
     }
 
@@ -581,7 +645,7 @@ impl Store for SqliteStore {
     }
 
     fn overwrite(&mut self, frozen: &[Frozen]) -> Rows<()> {
-        self.erasing();
+        self.erasing()?;
         for Frozen { snapshot, pages } in frozen {
             let name = &snapshot.snapshot_ref;
             self.change(
@@ -627,7 +691,7 @@ impl Store for SqliteStore {
     }
 
     fn strip(&mut self, refs: &[String], keep_until: Instant) -> Rows<()> {
-        self.erasing();
+        self.erasing()?;
         let refs = rows::texts(refs.iter().map(String::as_str))?;
         self.change(sql!("snapshots_strip_pages"), named_params! { ":refs": refs })?;
         self.change(sql!("snapshots_delete_memories"), named_params! { ":refs": refs })?;
@@ -637,7 +701,7 @@ impl Store for SqliteStore {
     }
 
     fn remove(&mut self, refs: &[String]) -> Rows<()> {
-        self.erasing();
+        self.erasing()?;
         let refs = rows::texts(refs.iter().map(String::as_str))?;
         self.change(sql!("snapshots_remove"), named_params! { ":refs": refs })?;
         Ok(())
@@ -745,7 +809,7 @@ impl Store for SqliteStore {
     }
 
     fn remove_unattached(&mut self, at: Instant, limit: u32) -> Rows<u32> {
-        self.erasing();
+        self.erasing()?;
         let at = rows::instant(at)?;
         let params = named_params! { ":at": at, ":limit": limit };
         let hand_overs = self.change(sql!("snapshots_remove_unattached_1"), params)?;

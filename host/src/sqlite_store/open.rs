@@ -2,6 +2,7 @@
 //! Nothing is changed before the file is known to be ours, and several processes may do this at once.
 
 use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -48,7 +49,10 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Rows<Connection> {
 
     let connection =
         Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .map_err(|error| StoreFailure::Absent(format!("{shown} cannot be opened: {error}")))?;
+            .map_err(|error| match StoreFailure::from(error) {
+                StoreFailure::Absent(why) => StoreFailure::Absent(format!("{shown} cannot be opened: {why}")),
+                failure => failure,
+            })?;
     connection.busy_timeout(options.busy_timeout)?;
     // Whatever is found below, closing must not move a log into a file that was refused.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, size_of(&log_of(&path)) > 0)?;
@@ -135,7 +139,7 @@ fn create(path: &Path, create: bool) -> Rows<()> {
         if found.permissions().readonly() {
             return Err(read_only(path));
         }
-        if found.len() == 0 && !create {
+        if !create && (found.len() == 0 || is_unfinished(path)) {
             return Err(StoreFailure::Absent(format!("{shown} is empty: no store was made there yet")));
         }
         return Ok(());
@@ -166,6 +170,9 @@ fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
         }
         return Ok(());
     }
+    if is_unfinished(path) {
+        return Ok(());
+    }
     let header = read_header(connection)?;
     let size = size_of(path);
     if size < header.len() as u64 {
@@ -183,7 +190,9 @@ fn recognise(connection: &Connection, path: &Path) -> Rows<()> {
         1 => 65_536,
         page => u64::from(page),
     };
-    if page < 512 || !size.is_multiple_of(page) {
+    // A write that failed halfway, or a power cut, may leave the last page incomplete. Then it is in the log, which SQLite
+    // moves into the file anew; and a file that lacks more than that is damage to SQLite, too.
+    if page < 512 || (!size.is_multiple_of(page) && size_of(&log_of(path)) == 0) {
         return damaged("was cut off");
     }
     Ok(())
@@ -194,13 +203,21 @@ fn size_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// The first bytes of the file, read through SQLite's own handle: a second handle, when it is closed, would drop the locks
-/// of every connection of this process.
+/// The first bytes of the file.
 pub(crate) fn read_header(connection: &Connection) -> Rows<[u8; 100]> {
     let mut header = [0; 100];
+    read_at(connection, &mut header, 0)?;
+    Ok(header)
+}
+
+/// What is in the file itself, read through SQLite's own handle: a second handle, when it is closed, would drop the locks
+/// of every connection of this process. Zeroes what a short file does not have.
+pub(super) fn read_at(connection: &Connection, bytes: &mut [u8], offset: i64) -> Rows<()> {
+    let size =
+        i32::try_from(bytes.len()).map_err(|_| StoreFailure::TooLarge("more than SQLite reads at once".into()))?;
     // SAFETY: the connection is open and used by this thread only. SQLITE_FCNTL_FILE_POINTER gives the file object that
-    // belongs to it, which lives as long as it does and whose methods are those of the VFS; xRead writes at most
-    // `header.len()` bytes, and zeroes what a short file does not have.
+    // belongs to it, which lives as long as it does and whose methods are those of the VFS; xRead writes at most `size`
+    // bytes.
     let code = unsafe {
         let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
         ffi::sqlite3_file_control(
@@ -211,19 +228,31 @@ pub(crate) fn read_header(connection: &Connection) -> Rows<[u8; 100]> {
         );
         let methods = if file.is_null() { std::ptr::null() } else { (*file).pMethods };
         match if methods.is_null() { None } else { (*methods).xRead } {
-            Some(read) => read(file, header.as_mut_ptr().cast(), header.len() as i32, 0),
+            Some(read) => read(file, bytes.as_mut_ptr().cast(), size, offset),
             None => ffi::SQLITE_CANTOPEN,
         }
     };
     match code {
-        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(header),
+        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(()),
         code => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()),
     }
 }
 
+/// Whether the first transaction on this file was not finished: its journal says that the file was empty before. Whatever
+/// is in the file, SQLite empties it again as soon as a transaction begins, unless the other one is still going on.
+fn is_unfinished(path: &Path) -> bool {
+    /// Magic bytes, number of records, a random number, number of pages before.
+    const HEADER: usize = 20;
+    const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let mut header = [0; HEADER];
+    // A journal has no locks that closing it could drop.
+    let read = fs::File::open(beside(path, "-journal")).and_then(|mut journal| journal.read_exact(&mut header));
+    read.is_ok() && header[..8] == MAGIC && header[16..] == [0; 4]
+}
+
 /// Make an empty file ours, so that its header says so from the first byte on.
 fn claim(connection: &Connection, path: &Path) -> Rows<()> {
-    if size_of(path) > 0 {
+    if size_of(path) > 0 && !is_unfinished(path) {
         return Ok(());
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -334,9 +363,13 @@ fn patiently<T>(end: Clock, mut attempt: impl FnMut() -> Rows<T>) -> Rows<T> {
 }
 
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(ending);
+    beside.into()
 }
 
 fn read_only(path: &Path) -> StoreFailure {

@@ -192,7 +192,7 @@ impl Operator for SqliteStore {
         };
         self.unit_of(Access::Write, |store| {
             if edit.body.is_some() {
-                store.erasing();
+                store.erasing()?;
             }
             Ok(store.change(sql!("operator_edit_memory"), params)? > 0)
         })
