@@ -246,7 +246,7 @@ impl Scene {
             };
             let text = answer.block.map(|block| block.text).unwrap_or_default();
             let told = text.is_empty() || text.starts_with(NOTICE);
-            if answer.outcome == DeliveryOutcome::Delivered && text != *right || !told && text != *right {
+            if text != *right && (answer.outcome == DeliveryOutcome::Delivered || !told) {
                 return Err(format!("{child} is given {:?}: {text:?}", answer.outcome));
             }
         }

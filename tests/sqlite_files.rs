@@ -1149,7 +1149,9 @@ fn replay_is_one_indexed_read() {
     let plan = plan(&connection, &statement("snapshots_replay.sql"));
     let tables: Vec<&str> = plan
         .iter()
-        .filter(|line| ["SEARCH found ", "SEARCH d ", "SEARCH s ", "SEARCH p "].iter().any(|table| line.starts_with(table)))
+        .filter(|line| {
+            ["SEARCH found ", "SEARCH d ", "SEARCH s ", "SEARCH p "].iter().any(|table| line.starts_with(table))
+        })
         .map(|line| line.split(" (").next().unwrap())
         .collect();
     assert_eq!(

@@ -124,7 +124,8 @@ mod tests {
                 .zip(spans)
                 .map(|((index, _), span)| (*index as u32, span.start as u32, span.bytes as u32))
                 .collect();
-            let (check, state) = (page_check("snap_1", number, &text), seal(&page_columns("snap_1", number), &PageState { spans }));
+            let (check, state) =
+                (page_check("snap_1", number, &text), seal(&page_columns("snap_1", number), &PageState { spans }));
             pages.push(Page { number, check, text, state });
         }
         let item = |index: usize| Item {

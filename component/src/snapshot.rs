@@ -162,7 +162,8 @@ pub fn compose<I: Imports>(
     let name = snapshot_ref.unwrap_or_default();
     for (number, draft) in (1..).zip(drafts) {
         let spans = draft.spans.iter().map(|(row, span)| (place(*row), span.start as u32, span.bytes as u32)).collect();
-        let (check, state) = (page_check(name, number, &draft.text), seal(&page_columns(name, number), &PageState { spans }));
+        let (check, state) =
+            (page_check(name, number, &draft.text), seal(&page_columns(name, number), &PageState { spans }));
         pages.push(Page { number, check, text: draft.text, state });
     }
     Ok(Ok(Composed { pages, state, at, reasons: resolved.reasons }))

@@ -12,7 +12,7 @@ use memory_prefetch::environment::{Clock, sha256};
 use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, SqliteOptions, SqliteStore};
-use memory_prefetch_component::snapshot::check as checksum;
+use memory_prefetch_component::snapshot::page_check;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
@@ -537,11 +537,14 @@ pub fn check_any(connection: &Connection) {
             });
         assert!(found.is_empty(), "{what}: {found:?}");
     }
-    let mut pages = connection.prepare("SELECT text, checksum FROM pages").unwrap();
+    let all =
+        "SELECT s.snapshot_ref, p.number, p.text, p.checksum FROM pages AS p JOIN snapshots AS s ON s.id = p.snapshot";
+    let mut pages = connection.prepare(all).unwrap();
     let mut rows = pages.query([]).unwrap();
     while let Some(row) = rows.next().unwrap() {
-        let (text, stored): (String, String) = (row.get(0).unwrap(), row.get(1).unwrap());
-        assert_eq!(checksum(&text), stored, "a page whose checksum does not hold: {text}");
+        let (name, number): (String, u32) = (row.get(0).unwrap(), row.get(1).unwrap());
+        let (text, stored): (String, String) = (row.get(2).unwrap(), row.get(3).unwrap());
+        assert_eq!(page_check(&name, number, &text), stored, "a page whose checksum does not hold: {text}");
     }
 }
 

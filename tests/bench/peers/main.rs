@@ -64,10 +64,13 @@ fn main() -> Result<()> {
         "the server answered with other texts"
     );
 
-    // The same store is read by all rounds, so what is written goes into another one.
+    // Each of ours has a store of its own, and an instance that goes on serving its caller.
     let mut written = SqliteStore::open(dir.path().join("written.sqlite"), &SqliteOptions::default())?;
     fixture::fill(&mut written, with_warm_up(ROUNDS))?;
     let mut written = prefetch.runtime().open(written)?;
+    let mut getting = SqliteStore::open(dir.path().join("getting.sqlite"), &SqliteOptions::default())?;
+    fixture::fill(&mut getting, 0)?;
+    let mut getting = prefetch.runtime().open(getting)?;
 
     let [replay, get, both, langgraph_get, mcp_open] = turn_by_turn(
         ROUNDS,
@@ -81,9 +84,8 @@ fn main() -> Result<()> {
                 Ok(took)
             },
             &mut |_| {
-                // By the session that replays: an instance serves one caller.
-                let (took, found) = timed(|| prefetch_get(&mut written, &ids))?;
-                ensure!(found == MEMORIES, "{found} memories were found");
+                let (took, found) = timed(|| getting.get(&key(PARENT), &ids))?;
+                ensure!(found.memories.len() == MEMORIES, "{} memories were found", found.memories.len());
                 Ok(took)
             },
             &mut |round| Ok(timed(|| hand_over(&mut written, round, &ids))?.0),
@@ -134,10 +136,6 @@ fn hand_over(prefetch: &mut Prefetch<SqliteStore>, number: usize, ids: &[String]
     let answer = prefetch.deliver(&child(number), "start", &Claim::SnapshotRef(name))?;
     ensure!(answer.block.is_some(), "a delivery was answered {:?}", answer.outcome);
     Ok(())
-}
-
-fn prefetch_get(prefetch: &mut Prefetch<SqliteStore>, ids: &[String]) -> Result<usize> {
-    Ok(prefetch.get(&key(PARENT), ids)?.memories.len())
 }
 
 /// A process that answers line by line.
