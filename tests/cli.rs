@@ -1087,6 +1087,7 @@ const VERBS: &[&str] = &[
     "project id",
     "project remove",
     "agent remove",
+    "bench",
 ];
 
 #[test]

@@ -22,8 +22,8 @@ use measure::Spread;
 /// Every figure is a ratio of two things that are measured in the same run, turn by turn: the median, and the middle half
 /// of its parts. Times alone say more about the machine. Measure with a release build, and with little else running.
 ///
-/// Works on throw-away stores in the directory for temporary files, which should be on a disk; --store is not touched. The
-/// row `scale` needs 2 GB there, and some minutes: it makes a store with a million memories.
+/// Works on throw-away stores in the directory for temporary files, which should be on a disk; --store is not touched.
+/// Takes some minutes and 1 GB there, most of it for the row `scale`, which makes a store with a million memories.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Rows:
   component  delegate and deliver 20 memories of 1 KB, through the component and natively
@@ -34,10 +34,8 @@ use measure::Spread;
   size       the component's size, and what it imports
   pasting    output tokens of a parent that names memories, against one that pastes them
 
-Examples:
-  memory-prefetch bench
-  memory-prefetch bench --quick --rows replay,size
-  memory-prefetch bench --rows scale --scale-dir /var/tmp/scale --json")]
+Example:
+  memory-prefetch bench --quick --rows replay,size")]
 pub struct Args {
     /// Measure only these, separated by commas
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
