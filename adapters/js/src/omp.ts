@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Adapter, Session } from './adapter.js';
-import { itemsOf, offerMemory, putIn, registerTools, whose } from './pi_family.js';
+import { guarded, itemsOf, log, offerMemory, putIn, registerTools, whose } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
 const HARNESS = 'omp';
@@ -41,6 +41,7 @@ const load = (): Promise<Adapter> =>
   (adapter ??= import('./adapter.js').then((module) => new module.Adapter(HARNESS, process.cwd(), log)));
 
 export default function extension(omp: Api): void {
+  const on = guarded(omp);
   /** The raw arguments of calls, by id: what OMP takes for the tool's own schema lacks unknown keys inside of `tasks`. */
   const raw = new Map<string, Record<string, unknown>>();
   let claimed: Promise<void> | undefined;
@@ -137,19 +138,6 @@ export default function extension(omp: Api): void {
     const callId = from?.callId;
     await (await load()).claim(child, 'start', { task, agentType: child.agent, callId, told: { ref, lost } });
   }
-
-  /** A handler that fails must not stop a task. Only a field that the model has to write anew stops it, and the model is told. */
-  function on<E>(event: string, handler: (event: E, context: Context) => Promise<unknown>): void {
-    omp.on(event, (async (happened: E, context: Context) => {
-      try {
-        return await handler(happened, context);
-      } catch (error) {
-        if (error instanceof Error && error.name === 'WrongField') return { block: true, reason: error.message };
-        log('error', `${event}: ${String(error)}`);
-        return undefined;
-      }
-    }) as (event: never, context: Context) => unknown);
-  }
 }
 
 function keyOf(session: string, callId: string): string {
@@ -226,9 +214,4 @@ async function arrived<T>(look: () => T | undefined): Promise<T | undefined> {
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
   return undefined;
-}
-
-function log(level: string, line: string): void {
-  const file = process.env['MEMORY_PREFETCH_LOG'];
-  if (file) void import('node:fs').then((fs) => fs.appendFileSync(file, `${level} ${line}\n`)).catch(() => {});
 }

@@ -5,7 +5,7 @@
 import type { Adapter, Session } from './adapter.js';
 import { findSelf, parse, tell } from './pi_children.js';
 import type { Known, Told } from './pi_children.js';
-import { itemsOf, offerMemory, putIn, registerTools, whose } from './pi_family.js';
+import { guarded, itemsOf, log, offerMemory, putIn, registerTools, whose } from './pi_family.js';
 import type { Api, Context, Message, ToolCall, ToolResult } from './pi_family.js';
 
 const HARNESS = 'pi';
@@ -27,6 +27,7 @@ const inherited = ((globalThis as Record<symbol, unknown>)[INHERITED] ??= {
 const PREFIX = 'Task: ';
 
 export default function extension(pi: Api): void {
+  const on = guarded(pi);
   let adapter: Promise<Adapter> | undefined;
   /** Tools that start children. */
   const starters = new Set<string>();
@@ -104,31 +105,9 @@ export default function extension(pi: Api): void {
     await claimed;
     return { messages: putIn(messages, await on.texts(await session(context))) };
   });
-
-  /**
-   * A handler that fails must not stop a task, and Pi would write its error over what the user reads. Only a field that the
-   * model has to write anew is the model's business: then the call fails with these words.
-   */
-  function on<E>(event: string, handler: (event: E, context: Context) => Promise<unknown>): void {
-    pi.on(event, (async (happened: E, context: Context) => {
-      try {
-        return await handler(happened, context);
-      } catch (error) {
-        if (error instanceof Error && error.name === 'WrongField') return { block: true, reason: error.message };
-        log('error', `${event}: ${String(error)}`);
-        return undefined;
-      }
-    }) as (event: never, context: Context) => unknown);
-  }
 }
 
 /** What is in the environment for the calls but this one. */
 function others(call: string): Told[] {
   return parse(process.env[CHILDREN]).filter((told) => told.call !== call);
-}
-
-/** Pi has no log; whoever looks for a fault names a file. */
-function log(level: string, line: string): void {
-  const file = process.env['MEMORY_PREFETCH_LOG'];
-  if (file) void import('node:fs').then((fs) => fs.appendFileSync(file, `${level} ${line}\n`)).catch(() => {});
 }
