@@ -5,7 +5,7 @@
 //! another body, another directory, another setting, as if somebody had edited it.
 //!
 //! Some hundred bits of the pages that matter are tried, others each time. `MEMORY_PREFETCH_BIT_FLIPS` says how many, or
-//! `all`. A failure says which bit it was.
+//! `all`, or which (`file:192507`: all bits of this byte). A failure says which bit it was.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -278,6 +278,9 @@ fn judge<T>(answer: Result<T, CallError>, tally: &mut Tally) -> Result<Option<T>
     }
 }
 
+/// How many are tried unless one wishes otherwise.
+const SOME: usize = 500;
+
 /// What to try.
 fn flips(scene: &Scene) -> Vec<Flip> {
     let wish = std::env::var("MEMORY_PREFETCH_BIT_FLIPS").unwrap_or_default();
@@ -287,7 +290,9 @@ fn flips(scene: &Scene) -> Vec<Flip> {
     if wish == "all" {
         return bytes.into_iter().flat_map(all).collect();
     }
-    const SOME: usize = 500;
+    if let Some((what, byte)) = wish.split_once(':') {
+        return all((what == "log", byte.parse().unwrap())).collect();
+    }
     let mut random = vec![0; 12 * wish.parse().unwrap_or(SOME)];
     getrandom::fill(&mut random).unwrap();
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap()) as usize;
@@ -316,5 +321,8 @@ fn no_lost_bit_makes_other_bytes() {
     println!("{} flips: {tally:?}", flips.len());
     assert!(faults.is_empty(), "{} of {} flips:\n{}", faults.len(), flips.len(), faults.join("\n"));
     // Damage was found, and what was not damaged was read.
+    if flips.len() < SOME {
+        return;
+    }
     assert!(tally.right > 0 && tally.told > 0 && tally.refused > 0 && tally.unopened > 0, "{tally:?}");
 }

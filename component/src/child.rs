@@ -68,7 +68,7 @@ pub fn deliver<I: Imports>(imports: &mut I, key: &SessionKey, occasion: &str, cl
         None => None,
     };
     let settings = settings::load(imports, me.project.as_ref().map(|project| project.id.as_str()));
-    let given = imports.deliveries(&me.key)?;
+    let given = given(imports, &me.key)?;
     if let Some(earlier) = given.iter().find(|given| given.delivery.occasion == occasion) {
         return repeat(imports, &me, earlier, &given, &settings);
     }
@@ -79,6 +79,15 @@ pub fn deliver<I: Imports>(imports: &mut I, key: &SessionKey, occasion: &str, cl
         finding = Finding { outcome: DeliveryOutcome::MemoryOff, text: Text::Notice, ..finding };
     }
     store(imports, &me, occasion, finding, &settings)
+}
+
+/// The deliveries of a child, by its canonical key. R20: an index that a disk has damaged finds another child's.
+fn given<I: Imports>(imports: &mut I, key: &SessionKey) -> Result<Vec<Given>, Error> {
+    let given = imports.deliveries(key)?;
+    if given.iter().any(|given| given.delivery.child != *key) {
+        return Err(damaged("snapshots.deliveries answered with another child's deliveries"));
+    }
+    Ok(given)
 }
 
 /// `child.replay`. One store call.
@@ -99,10 +108,9 @@ pub fn replay<I: Imports>(imports: &mut I, child: &SessionKey) -> Result<Vec<Blo
 pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str, number: u32) -> Result<Block, Error> {
     session::check(child)?;
     snapshot::check_ref(snapshot_ref)?;
-    let me = session::lookup(imports, child)?;
-    if !me.is_some_and(|me| memory_on(&me)) {
+    let Some(me) = session::lookup(imports, child)?.filter(memory_on) else {
         return Err(Error::Unavailable(vec![snapshot_ref.to_owned()]));
-    }
+    };
     let now = imports.now();
     let mut rows = imports.replay(child, Some(snapshot_ref), number, now)?;
     if let Some(row) = rows.pop() {
@@ -115,13 +123,13 @@ pub fn page<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str,
         Some(row) => {
             Err(Error::Malformed(format!("there is no page {number}: {} has 1 to {}", snapshot_ref, row.pages)))
         }
-        None => Err(lost(imports, child, snapshot_ref)?),
+        None => Err(lost(imports, &me.key, snapshot_ref)?),
     }
 }
 
 /// R18: why there is no page at all: it was given to this child and its time is over; or it was not.
 fn lost<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str) -> Result<Error, Error> {
-    let given = imports.deliveries(child)?;
+    let given = given(imports, child)?;
     if given.iter().any(|given| given.delivery.snapshot_ref.as_deref() == Some(snapshot_ref))
         && let Some(frozen) = snapshot::lookup(imports, snapshot_ref, Selection::None)?
     {

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::capacity::Limit;
 use crate::contract::*;
 use crate::hand_over::{self, Kind};
-use crate::session::{memory_on, together};
+use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
 use crate::snapshot::{self, Composed, Order, Standing, State, compose};
 use crate::state::to_json;
@@ -43,6 +43,10 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
     if let Some(call_id) = &request.call_id {
         let filter = OfferFilter { call_id: Some(call_id.clone()), ..hand_over::all_of(&caller.key) };
         if let Some(offer) = imports.find_hand_overs(&filter, 1)?.pop() {
+            // R20: an index that a disk has damaged finds another call's.
+            if offer.hand_over.call_id != request.call_id {
+                return Err(damaged("snapshots.find-hand-overs answered with the hand-over of another call"));
+            }
             // R13 goes before R26: what was answered while memory was on is not said again while it is off.
             if !memory_on(&caller) {
                 return Ok(DelegationOutcome::MemoryOff);

@@ -100,10 +100,67 @@ export function compile(): Map<string, WebAssembly.Module> {
   return compiled;
 }
 
-/** A new instance. Takes about a millisecond. */
-export function instantiate(imports: Imports): Exports {
+/** An instance, which serves one call after the other. */
+export interface Instance {
+  exports: Exports;
+  /**
+   * Make its memory what it was in the beginning, so that nothing is left of the call before, and of whoever called.
+   * `false`: that one needed more memory than there was; make a new instance. Only after a call that was answered, since
+   * one that was stopped leaves a stack behind.
+   */
+  renew(): boolean;
+}
+
+/** Bytes of the largest text that a call can take without its instance being thrown away, about: 64 memories of 16 KB. */
+const ROOM = 1 << 20;
+
+/** The memory of an instance that has served nobody, and has room. All instances begin alike. */
+let beginning: Uint8Array | undefined;
+
+/**
+ * A new instance. Takes 1 ms in Node and 13 in Bun, which has also much to tidy up after it; `renew` takes 0.1 ms. The
+ * module's only state is its memory: the stack pointer is back where it was when a call has been answered, and there is
+ * no other global that changes, and no table.
+ */
+export function instantiate(imports: Imports): Instance {
   const modules = compile();
-  return withPromising(() => make((name) => modules.get(name)!, imports as unknown as ImportObject));
+  let memory: WebAssembly.Memory | undefined;
+  const makeCore = (module: WebAssembly.Module, importObject: WebAssembly.Imports) => {
+    const core = new WebAssembly.Instance(module, importObject);
+    memory ??= core.exports['memory'] as WebAssembly.Memory | undefined;
+    return core;
+  };
+  const exports = withPromising(() =>
+    make((name) => modules.get(name)!, imports as unknown as ImportObject, makeCore),
+  ) as Exports;
+  const held = memory;
+  if (!held) throw new Error('the component has no memory');
+  if (!beginning) {
+    makeRoom(exports);
+    beginning = new Uint8Array(held.buffer).slice();
+  } else {
+    held.grow((beginning.length - held.buffer.byteLength) / PAGE);
+  }
+  const image = beginning;
+  const renew = () => {
+    if (held.buffer.byteLength !== image.length) return false;
+    new Uint8Array(held.buffer).set(image);
+    return true;
+  };
+  renew();
+  return { exports, renew };
+}
+
+/** Bytes in a page of WebAssembly's memory. */
+const PAGE = 65_536;
+
+/** Let its allocator ask for memory, which it keeps. What is decoded is no delegation, and nobody's. */
+function makeRoom(exports: Exports): void {
+  try {
+    exports.wire.decode(' '.repeat(ROOM));
+  } catch {
+    // That it is none.
+  }
 }
 
 /**

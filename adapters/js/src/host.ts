@@ -2,7 +2,7 @@
 // undone when it answers an error or is stopped. Synchronous: src/client.ts runs it in a worker.
 
 import { digest, instantiate } from './component.js';
-import type { Exports } from './component.js';
+import type { Exports, Instance } from './component.js';
 import type {
   Answer,
   Claim,
@@ -90,15 +90,11 @@ export interface Erased {
   memories: string[];
 }
 
-/** How many callers have an instance of their own at a time; each takes some 1.5 MB, and Bun slows down with their number. */
-const INSTANCES = 8;
-
 /** The exported functions over one store. Not re-entrant. */
 export class Prefetch<S extends Store = Store> {
   readonly #state: State;
-  /** By caller, least recently used first. An instance serves one caller, since it could keep what that one had. */
-  readonly #instances = new Map<string, Exports>();
-  #spare: Exports | undefined;
+  /** Undefined: a call was stopped, or there was none yet. */
+  #instance: Instance | undefined;
 
   constructor(
     readonly store: S,
@@ -189,9 +185,8 @@ export class Prefetch<S extends Store = Store> {
     return this.#call('wire.encode', undefined, delegation, (to) => to.wire.encode(delegation));
   }
 
-  /** `from`: the session that wrote it; undefined: not known, and then the instance serves this call alone. */
-  decode(json: string, from?: SessionKey): Delegation {
-    return this.#call('wire.decode', from, json, (to) => to.wire.decode(json));
+  decode(json: string): Delegation {
+    return this.#call('wire.decode', undefined, json, (to) => to.wire.decode(json));
   }
 
   parseMarkers(text: string): Marked {
@@ -210,8 +205,7 @@ export class Prefetch<S extends Store = Store> {
   }
 
   close(): void {
-    this.#instances.clear();
-    this.#spare = undefined;
+    this.#instance = undefined;
     this.#state.memories?.close?.();
     this.store.close();
   }
@@ -238,24 +232,22 @@ export class Prefetch<S extends Store = Store> {
     }
 
     let result: { ok: T } | { error: unknown };
-    // Without a session, `wire` does not say whose text it is given: its instance serves one call.
-    const caller = access || session ? JSON.stringify([session?.harness, session?.id]) : undefined;
     try {
-      result = { ok: run(this.#instance(caller)) };
+      result = { ok: run(this.#fresh()) };
     } catch (error) {
-      result = { error: this.#failure(name, caller, error) };
+      result = { error: this.#failure(name, error) };
     }
     return this.#end(name, session, result);
   }
 
-  #failure(name: ExportName, caller: string | undefined, error: unknown): unknown {
-    if (error instanceof StoreFailure) return error;
+  #failure(name: ExportName, error: unknown): unknown {
     // jco's error for an answer that is one; each instance has a class of its own for it.
     if (error instanceof Error && Object.hasOwn(error, 'payload')) {
       return new PolicyError((error as Error & { payload: ContractError }).payload);
     }
-    // A trap: its memory may be in any state.
-    if (caller !== undefined) this.#instances.delete(caller);
+    // A trap: it may be in any state.
+    this.#instance = undefined;
+    if (error instanceof StoreFailure) return error;
     return new ComponentFailure(name, error);
   }
 
@@ -292,26 +284,10 @@ export class Prefetch<S extends Store = Store> {
     return result.ok;
   }
 
-  /** Make an instance for the next caller, while nobody waits. It has served nobody. */
-  prepare(): void {
-    this.#spare ??= instantiate(makeImports(this.#state));
-  }
-
-  #new(): Exports {
-    const made = this.#spare ?? instantiate(makeImports(this.#state));
-    this.#spare = undefined;
-    return made;
-  }
-
-  /** The instance of this caller; undefined: a new one that is not kept. */
-  #instance(caller: string | undefined): Exports {
-    if (caller === undefined) return this.#new();
-    const found = this.#instances.get(caller) ?? this.#new();
-    this.#instances.delete(caller);
-    this.#instances.set(caller, found);
-    const oldest = this.#instances.keys().next();
-    if (this.#instances.size > INSTANCES && !oldest.done) this.#instances.delete(oldest.value);
-    return found;
+  /** An instance in which nothing is left of earlier calls: it could keep what another caller had. */
+  #fresh(): Exports {
+    if (!this.#instance?.renew()) this.#instance = instantiate(makeImports(this.#state));
+    return this.#instance.exports;
   }
 }
 

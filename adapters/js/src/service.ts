@@ -63,7 +63,7 @@ export class Service {
 
   /** R14: register a delegation, whether or not it names memories. Throws `PolicyError` `malformed` for a wrong field. */
   register(parent: Caller, delegating: Delegating): DelegationOutcome {
-    const memory = this.#field(parent.key, delegating.memory);
+    const memory = this.#field(delegating.memory);
     this.#know(parent);
     return this.prefetch.delegate(parent.key, {
       task: delegating.task,
@@ -145,8 +145,8 @@ export class Service {
   }
 
   /** R38: the field as the policy reads it. */
-  #field(from: SessionKey, memory: string | undefined): MemoryField | undefined {
-    return memory === undefined ? undefined : this.prefetch.decode(`{"memory":${memory}}`, from).memory;
+  #field(memory: string | undefined): MemoryField | undefined {
+    return memory === undefined ? undefined : this.prefetch.decode(`{"memory":${memory}}`).memory;
   }
 
   /** Tell the directory who acts. What the user has set for a project stays. */

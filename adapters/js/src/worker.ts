@@ -38,10 +38,6 @@ export interface WorkerData {
 
 const { settings, port, signal } = workerData as WorkerData;
 let service: Promise<Service> | undefined;
-let preparing: NodeJS.Timeout | undefined;
-
-/** How long after an answer nobody is likely to be waiting, in milliseconds. */
-const IDLE_MS = 300;
 
 // What takes long is done before the first question. The store is opened at that: a harness that delegates nothing makes
 // no file.
@@ -59,10 +55,6 @@ port.on('message', (question: Question | 'close') => {
     port.postMessage(reply);
     Atomics.add(signal, 0, 1);
     Atomics.notify(signal, 0);
-    // A new instance takes Bun up to 30 ms of both cores, which the harness needs for the child that has just begun.
-    clearTimeout(preparing);
-    preparing = setTimeout(() => void service?.then((open) => open.prefetch.prepare()).catch(() => {}), IDLE_MS);
-    preparing.unref();
   });
 });
 

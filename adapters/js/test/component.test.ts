@@ -47,7 +47,41 @@ test('an instance leaves the global WebAssembly as it was', () => {
   // `describe` calls no import, so none has to do anything.
   const nothing = new Proxy({}, { get: () => () => assert.fail('no import is called') });
   const imports = new Proxy({}, { get: () => nothing }) as Imports;
-  const info = instantiate(imports).about.describe();
+  const info = instantiate(imports).exports.about.describe();
   assert.equal(info.contract, '0.1.0');
   assert.deepEqual(Object.getOwnPropertyNames(WebAssembly).sort(), before);
+});
+
+test('what one call had is not there any more in the next one, whatever came of it', (context) => {
+  const memories: WebAssembly.Memory[] = [];
+  const { Instance } = WebAssembly;
+  context.mock.method(WebAssembly, 'Instance', function (module: WebAssembly.Module, given: WebAssembly.Imports) {
+    const made = new Instance(module, given);
+    const { memory } = made.exports;
+    if (memory instanceof WebAssembly.Memory) memories.push(memory);
+    return made;
+  } as never);
+  const imports = new Proxy({}, { get: () => new Proxy({}, { get: () => () => assert.fail('none is called') }) });
+  const { exports, renew } = instantiate(imports as Imports);
+  const [memory] = memories;
+  assert.ok(memory);
+  const holds = (text: string) => Buffer.from(memory.buffer).includes(text);
+  const decode = (task: string) => exports.wire.decode(JSON.stringify({ task }));
+
+  assert.equal(decode('a secret of one').task, 'a secret of one');
+  assert.ok(holds('a secret of one'));
+  assert.ok(renew());
+  assert.ok(!holds('a secret of one'));
+  assert.throws(() => exports.wire.decode(`{"${'-'.repeat(200)}another secret"`));
+  assert.ok(holds('another secret'));
+  assert.ok(renew());
+  assert.ok(!holds('another secret'));
+  const { byteLength } = memory.buffer;
+  assert.equal(decode('the next').task, 'the next');
+  assert.equal(memory.buffer.byteLength, byteLength, 'it goes on with the room that it has');
+
+  // What needs more memory than there is: its instance is not used again.
+  assert.equal(decode('x'.repeat(1_000_000)).task.length, 1_000_000);
+  assert.ok(memory.buffer.byteLength > byteLength);
+  assert.equal(renew(), false);
 });

@@ -1,4 +1,4 @@
-// One call is one unit of work: what a trap, a limit or a store that fails leaves behind, and whose instance serves whom.
+// One call is one unit of work: what a trap, a limit or a store that fails leaves behind.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
