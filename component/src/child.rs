@@ -8,7 +8,7 @@ use crate::contract::*;
 use crate::hand_over::{self, Kind, Match, Seeker};
 use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
-use crate::snapshot::{self, Order, Standing, compose};
+use crate::snapshot::{self, Order, Place, Standing, compose};
 use crate::state::{fields, open, seal, to_json};
 use crate::{Imports, audit, block, ids, session};
 
@@ -139,7 +139,8 @@ fn lost<I: Imports>(imports: &mut I, child: &SessionKey, snapshot_ref: &str) -> 
 }
 
 fn checked<I: Imports>(imports: &mut I, row: StoredPage, number: u32) -> Result<Block, Error> {
-    snapshot::verify(imports, row.snapshot_ref.as_deref(), number, &row.text, &row.check)?;
+    let place = row.snapshot_ref.as_deref().map(|snapshot_ref| Place { snapshot_ref, number, pages: row.pages });
+    snapshot::verify(imports, place, &row.text, &row.check)?;
     Ok(Block { snapshot_ref: row.snapshot_ref, page: number, pages: row.pages, text: row.text })
 }
 
@@ -536,7 +537,7 @@ fn repeat<I: Imports>(
         outcome => {
             let block = match (&row.notice, &row.check) {
                 (Some(text), Some(check)) => {
-                    snapshot::verify(imports, None, 1, text, check)?;
+                    snapshot::verify(imports, None, text, check)?;
                     Some(notice(text.clone()))
                 }
                 _ => None,
@@ -633,7 +634,7 @@ fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
         return Err(Error::Corrupt(name.to_owned()));
     }
     for page in &frozen.pages {
-        snapshot::verify(imports, Some(name), page.number, &page.text, &page.check)?;
+        snapshot::verify(imports, Some(Place::of(page, &frozen.snapshot)), &page.text, &page.check)?;
     }
     Ok(snapshot::state(&frozen.snapshot)?.page_sizes.first().copied().unwrap_or(NO_SIZE))
 }

@@ -2,7 +2,7 @@
 
 use crate::contract::*;
 use crate::session::damaged;
-use crate::snapshot::{self, PageState, add, page_check, page_columns};
+use crate::snapshot::{self, PageState, Place, add};
 use crate::state::{open, seal};
 use crate::{Imports, audit, capacity};
 
@@ -24,7 +24,7 @@ pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> F
     };
     let gone: Vec<bool> = state.items.iter().map(|item| ids.contains(&item.id)).collect();
     for page in &mut pages {
-        if cut(page, &snapshot.snapshot_ref, &gone).is_err() {
+        if cut(page, &snapshot, &gone).is_err() {
             audit::damage(imports, Some(&snapshot.snapshot_ref));
             empty(page);
         }
@@ -52,13 +52,14 @@ pub fn without<I: Imports>(imports: &mut I, frozen: Frozen, ids: &[String]) -> F
 }
 
 /// Cut out of one page the items that are gone. An error: where they lie cannot be trusted.
-fn cut(page: &mut Page, snapshot_ref: &str, gone: &[bool]) -> Result<(), Error> {
+fn cut(page: &mut Page, snapshot: &Snapshot, gone: &[bool]) -> Result<(), Error> {
+    let place = Place::of(page, snapshot);
     let lost = || damaged("the state of a page cannot be read");
-    if page_check(snapshot_ref, page.number, &page.text) != page.check {
+    if place.check(&page.text) != page.check {
         return Err(lost());
     }
-    let place = page_columns(snapshot_ref, page.number);
-    let PageState { spans } = open(&place, &page.state).ok_or_else(lost)?;
+    let columns = place.columns();
+    let PageState { spans } = open(&columns, &page.state).ok_or_else(lost)?;
     let (mut text, mut kept, mut read) = (String::with_capacity(page.text.len()), Vec::new(), 0);
     for (index, start, bytes) in spans {
         let (start, end) = (start as usize, (start as usize).saturating_add(bytes as usize));
@@ -73,9 +74,9 @@ fn cut(page: &mut Page, snapshot_ref: &str, gone: &[bool]) -> Result<(), Error> 
         read = end;
     }
     text.push_str(page.text.get(read..).ok_or_else(lost)?);
-    page.check = page_check(snapshot_ref, page.number, &text);
+    page.check = place.check(&text);
     page.text = text;
-    page.state = seal(&place, &PageState { spans: kept });
+    page.state = seal(&columns, &PageState { spans: kept });
     Ok(())
 }
 
@@ -114,6 +115,7 @@ mod tests {
             }
         }
         let mut pages = Vec::new();
+        let count = pieces.len().div_ceil(per_page) as u32;
         for (number, pieces) in (1..).zip(pieces.chunks(per_page)) {
             let parts: Vec<Part> =
                 pieces.iter().map(|(index, text)| Part { row: &rows[*index], text, part: None }).collect();
@@ -124,8 +126,8 @@ mod tests {
                 .zip(spans)
                 .map(|((index, _), span)| (*index as u32, span.start as u32, span.bytes as u32))
                 .collect();
-            let (check, state) =
-                (page_check("snap_1", number, &text), seal(&page_columns("snap_1", number), &PageState { spans }));
+            let on = place(number, count);
+            let (check, state) = (on.check(&text), seal(&on.columns(), &PageState { spans }));
             pages.push(Page { number, check, text, state });
         }
         let item = |index: usize| Item {
@@ -158,6 +160,10 @@ mod tests {
         Frozen { snapshot, pages }
     }
 
+    fn place(number: u32, pages: u32) -> Place<'static> {
+        Place { snapshot_ref: "snap_1", number, pages }
+    }
+
     fn erase(frozen: Frozen, ids: &[&str]) -> Frozen {
         without(&mut Fake::default(), frozen, &ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>())
     }
@@ -168,7 +174,7 @@ mod tests {
         let before = frozen(&bodies, 3, false);
         let after = erase(before.clone(), &["1"]);
         assert_eq!(after.pages[0].text, before.pages[0].text.replace("secret\nline", ERASED));
-        assert_eq!(after.pages[0].check, page_check("snap_1", 1, &after.pages[0].text));
+        assert_eq!(after.pages[0].check, place(1, 1).check(&after.pages[0].text));
         assert_eq!(after.snapshot.memory_ids, ["0", "2"]);
         let state = snapshot::state(&after.snapshot).unwrap();
         let gone = &state.items[1];
@@ -185,7 +191,7 @@ mod tests {
     #[test]
     fn a_damaged_page_is_emptied() {
         let bodies = ["alpha".to_owned(), "secret".to_owned()];
-        let lying = |spans| seal(&page_columns("snap_1", 1), &PageState { spans });
+        let lying = |spans| seal(&place(1, 1).columns(), &PageState { spans });
         let damages: [&dyn Fn(&mut Frozen); 6] = [
             &|frozen: &mut Frozen| frozen.pages[0].text.push('.'),
             &|frozen: &mut Frozen| frozen.pages[0].state = "[".into(),
@@ -199,7 +205,7 @@ mod tests {
             damage(&mut frozen);
             let after = erase(frozen, &["1"]);
             assert_eq!(after.pages[0].text, "");
-            assert_ne!(page_check("snap_1", 1, ""), after.pages[0].check);
+            assert_ne!(place(1, 1).check(""), after.pages[0].check);
             assert_eq!(after.snapshot.memory_ids, ["0"]);
             assert!(
                 !after.snapshot.state.contains(&"ab".repeat(32)) || after.snapshot.state.contains("removed\":true")
@@ -222,9 +228,10 @@ mod tests {
                 (0..bodies.len()).filter(|index| mask >> index & 1 == 1).map(|index| index.to_string()).collect();
             let after = without(&mut Fake::default(), before.clone(), &gone);
             for (page, old) in after.pages.iter().zip(&before.pages) {
-                prop_assert_eq!(&page.check, &page_check("snap_1", page.number, &page.text));
-                let PageState { spans } = open(&page_columns("snap_1", page.number), &page.state).unwrap();
-                let PageState { spans: old_spans } = open(&page_columns("snap_1", old.number), &old.state).unwrap();
+                let on = Place::of(page, &after.snapshot);
+                prop_assert_eq!(&page.check, &on.check(&page.text));
+                let PageState { spans } = open(&on.columns(), &page.state).unwrap();
+                let PageState { spans: old_spans } = open(&on.columns(), &old.state).unwrap();
                 let kept: Vec<_> = old_spans.iter().filter(|(index, _, _)| !gone.contains(&index.to_string())).collect();
                 prop_assert_eq!(spans.len(), kept.len());
                 for ((index, start, bytes), (old_index, old_start, old_bytes)) in spans.iter().zip(kept) {

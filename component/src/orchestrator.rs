@@ -7,7 +7,7 @@ use crate::contract::*;
 use crate::hand_over::{self, Kind};
 use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
-use crate::snapshot::{self, Composed, Order, Standing, State, compose};
+use crate::snapshot::{self, Composed, Order, Place, Standing, State, compose};
 use crate::state::to_json;
 use crate::visibility::Hidden;
 use crate::{Imports, audit, ids, session};
@@ -347,7 +347,10 @@ fn ready<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<(), Error> {
         audit::damage(imports, Some(name));
         return Err(Error::Corrupt(name.to_owned()));
     }
-    frozen.pages.iter().try_for_each(|page| snapshot::verify(imports, Some(name), page.number, &page.text, &page.check))
+    for page in &frozen.pages {
+        snapshot::verify(imports, Some(Place::of(page, &frozen.snapshot)), &page.text, &page.check)?;
+    }
+    Ok(())
 }
 
 /// What does not depend on the store.

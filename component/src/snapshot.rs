@@ -159,11 +159,11 @@ pub fn compose<I: Imports>(
     };
     let place = |row: usize| kept.iter().position(|index| *index == row).unwrap_or(0) as u32;
     let mut pages = Vec::new();
-    let name = snapshot_ref.unwrap_or_default();
+    let count = drafts.len() as u32;
     for (number, draft) in (1..).zip(drafts) {
+        let on = Place { snapshot_ref: snapshot_ref.unwrap_or_default(), number, pages: count };
         let spans = draft.spans.iter().map(|(row, span)| (place(*row), span.start as u32, span.bytes as u32)).collect();
-        let (check, state) =
-            (page_check(name, number, &draft.text), seal(&page_columns(name, number), &PageState { spans }));
+        let (check, state) = (on.check(&draft.text), seal(&on.columns(), &PageState { spans }));
         pages.push(Page { number, check, text: draft.text, state });
     }
     Ok(Ok(Composed { pages, state, at, reasons: resolved.reasons }))
@@ -313,28 +313,41 @@ pub fn check(text: &str) -> String {
     format!("{CHECK}{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// R20: what the state of a page is bound to.
-pub fn page_columns(snapshot_ref: &str, number: u32) -> String {
-    format!("{snapshot_ref} {number}")
+/// Where a page belongs: its checksum and its state hold nowhere else (R20).
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// Its snapshot.
+    pub snapshot_ref: &'a str,
+    /// From 1.
+    pub number: u32,
+    /// How many the snapshot has.
+    pub pages: u32,
 }
 
-/// R16: the checksum of a page, which holds for no other page and no other snapshot.
-pub fn page_check(snapshot_ref: &str, number: u32, text: &str) -> String {
-    check(&format!("{} {}", page_columns(snapshot_ref, number), check(text)))
+impl<'a> Place<'a> {
+    /// That of a page of this snapshot.
+    pub fn of(page: &Page, snapshot: &'a Snapshot) -> Place<'a> {
+        Place { snapshot_ref: &snapshot.snapshot_ref, number: page.number, pages: snapshot.pages }
+    }
+
+    /// What the state of the page is bound to.
+    pub fn columns(&self) -> String {
+        format!("{} {} {}", self.snapshot_ref, self.number, self.pages)
+    }
+
+    /// R16: the checksum of this text on this page.
+    pub fn check(&self, text: &str) -> String {
+        check(&format!("{} {}", self.columns(), check(text)))
+    }
 }
 
-/// R20: whether a stored text is what was frozen, on this page of this snapshot, or a notice. `corrupt` otherwise, with an
+/// R20: whether a stored text is what was frozen in this place, or a notice, which has none. `corrupt` otherwise, with an
 /// audit entry.
-pub fn verify<I: Imports>(
-    imports: &mut I,
-    snapshot_ref: Option<&str>,
-    number: u32,
-    text: &str,
-    stored: &str,
-) -> Result<(), Error> {
-    if snapshot_ref.map_or_else(|| check(text), |name| page_check(name, number, text)) == stored {
+pub fn verify<I: Imports>(imports: &mut I, place: Option<Place>, text: &str, stored: &str) -> Result<(), Error> {
+    if place.map_or_else(|| check(text), |place| place.check(text)) == stored {
         return Ok(());
     }
+    let snapshot_ref = place.map(|place| place.snapshot_ref);
     audit::damage(imports, snapshot_ref);
     Err(Error::Corrupt(snapshot_ref.unwrap_or("notice").to_owned()))
 }

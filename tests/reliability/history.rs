@@ -12,7 +12,7 @@ use memory_prefetch::environment::{Clock, sha256};
 use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, SqliteOptions, SqliteStore};
-use memory_prefetch_component::snapshot::page_check;
+use memory_prefetch_component::snapshot::Place;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
@@ -537,14 +537,15 @@ pub fn check_any(connection: &Connection) {
             });
         assert!(found.is_empty(), "{what}: {found:?}");
     }
-    let all =
-        "SELECT s.snapshot_ref, p.number, p.text, p.checksum FROM pages AS p JOIN snapshots AS s ON s.id = p.snapshot";
+    let all = "SELECT s.snapshot_ref, p.number, s.pages, p.text, p.checksum
+                 FROM pages AS p JOIN snapshots AS s ON s.id = p.snapshot";
     let mut pages = connection.prepare(all).unwrap();
     let mut rows = pages.query([]).unwrap();
     while let Some(row) = rows.next().unwrap() {
-        let (name, number): (String, u32) = (row.get(0).unwrap(), row.get(1).unwrap());
-        let (text, stored): (String, String) = (row.get(2).unwrap(), row.get(3).unwrap());
-        assert_eq!(page_check(&name, number, &text), stored, "a page whose checksum does not hold: {text}");
+        let name: String = row.get(0).unwrap();
+        let place = Place { snapshot_ref: &name, number: row.get(1).unwrap(), pages: row.get(2).unwrap() };
+        let (text, stored): (String, String) = (row.get(3).unwrap(), row.get(4).unwrap());
+        assert_eq!(place.check(&text), stored, "a page whose checksum does not hold: {text}");
     }
 }
 
