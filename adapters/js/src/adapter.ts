@@ -10,6 +10,7 @@ import { projectMemory, readSettings } from './config.js';
 import type { Settings } from './config.js';
 import { Delegations, originOf } from './delegations.js';
 import type { Registered } from './delegations.js';
+import { isInOrder } from './field.js';
 import { gist } from './gist.js';
 import { inParts } from './parts.js';
 import { projectIdentity } from './project_identity.js';
@@ -157,6 +158,23 @@ export class Adapter {
    * Throws `WrongField` only.
    */
   async register(delegation: Delegation): Promise<string | undefined> {
+    const { registered, registering } = this.#begin(delegation, true);
+    await registering;
+    return refOf(registered);
+  }
+
+  /**
+   * As `register`, for a harness that starts the child in this process: the child's claim waits for it. Here is waited only
+   * where the field may be one that the parent's model must write anew.
+   */
+  async registerMeanwhile(delegation: Delegation): Promise<void> {
+    const isWaited = !isInOrder(delegation.memory);
+    const { registering } = this.#begin(delegation, isWaited);
+    if (isWaited) await registering;
+  }
+
+  /** Known at once: what else happens in this harness may ask for it. */
+  #begin(delegation: Delegation, isWaited: boolean): { registered: Registered; registering: Promise<void> } {
     const { parent, callId, task, memory } = delegation;
     const registered: Registered = {
       parent,
@@ -168,31 +186,35 @@ export class Adapter {
       settled: Promise.resolve(),
       child: undefined,
     };
-    const registering = this.#register(registered, delegation);
+    const registering = this.#register(registered, delegation, isWaited);
     registered.settled = registering.catch(() => {});
     this.#delegations.add(registered);
-    await registering;
-    return refOf(registered);
+    return { registered, registering };
   }
 
-  async #register(registered: Registered, { parent, session, callId, task, memory, agentType, model }: Delegation) {
+  async #register(registered: Registered, delegation: Delegation, isWaited: boolean): Promise<void> {
+    const { parent, session, callId, task, memory, agentType, model } = delegation;
     try {
       const written = registered.named ? asJson(memory) : undefined;
       // A provider may number the calls of each conversation, or of each answer, from 0: the same id and another request is
       // another call, while a retry stays the same (R26).
       const identity = digestOf(JSON.stringify([callId, this.#delegations.turn(parent), task, written, agentType]));
       registered.registeredAs = plain(`${callId}/${identity.slice(0, 16)}`);
-      registered.fate = await this.#host().register(await this.#caller(await session()), {
-        task,
-        memory: written,
-        capacity: this.#capacity((await model?.()) ?? UNKNOWN_MODEL),
-        agentType: agentType === undefined ? undefined : plain(agentType),
-        callId: registered.registeredAs,
-        ttlSeconds: this.#settings?.ttlSeconds,
-      });
+      registered.fate = await this.#host().register(
+        await this.#caller(await session()),
+        {
+          task,
+          memory: written,
+          capacity: this.#capacity((await model?.()) ?? UNKNOWN_MODEL),
+          agentType: agentType === undefined ? undefined : plain(agentType),
+          callId: registered.registeredAs,
+          ttlSeconds: this.#settings?.ttlSeconds,
+        },
+        isWaited,
+      );
     } catch (error) {
       const isParents = error instanceof HostFailure && error.kind === 'policy' && PARENTS_FAULT.includes(error.tag);
-      if (error instanceof WrongField || (registered.named && isParents)) {
+      if (isWaited && (error instanceof WrongField || (registered.named && isParents))) {
         // Its child does not begin.
         this.#delegations.end(parent, callId);
         throw error instanceof WrongField ? error : new WrongField(`memory: ${text(error)}`);
@@ -274,6 +296,7 @@ export class Adapter {
     const delegation =
       child === undefined ? this.#delegations.of(parent, callId) : this.#delegations.end(parent, callId);
     if (!delegation?.named) return undefined;
+    await delegation.settled;
     const claimed = child === undefined ? 'not yet' : this.#children.get(child)?.claimed;
     return gist({ registered: delegation.fate, claimed }, whose);
   }

@@ -55,8 +55,9 @@ export class Client {
     this.#start();
   }
 
-  register(parent: Caller, delegating: Delegating): Promise<DelegationOutcome> {
-    return this.#ask('register', [parent, delegating], AT_ONCE_MS);
+  /** `isWaited`: the harness goes on when this is answered. */
+  register(parent: Caller, delegating: Delegating, isWaited = true): Promise<DelegationOutcome> {
+    return this.#ask('register', [parent, delegating], isWaited ? AT_ONCE_MS : 0);
   }
 
   taken(parent: Caller, callId: string): Promise<boolean> {

@@ -27,6 +27,26 @@ export const memoryField = {
   // What else a model writes is refused by the policy, which says what is allowed.
 } as const;
 
+/** What every host takes, wherever the user has not set a lower limit (R2, `max-ids`). */
+const MOST_IDS = 64;
+const MOST_BYTES = 256;
+
+/**
+ * Whether this is plainly a field as it should be, so that nothing about it has to be said to the model that wrote it. Only
+ * for not waiting: what a field means, and whether it holds, is the policy's.
+ */
+export function isInOrder(memory: unknown): boolean {
+  if (memory === undefined || memory === null) return true;
+  if (typeof memory !== 'object' || Object.keys(memory).some((name) => name !== 'prefetch_ids')) return false;
+  const { prefetch_ids: ids } = memory as { prefetch_ids?: unknown };
+  const isId = (id: unknown) =>
+    typeof id === 'string' &&
+    /^[^\u0000-\u001f\u007f-\u009f]+$/.test(id) &&
+    id !== '#' &&
+    Buffer.byteLength(id) <= MOST_BYTES;
+  return Array.isArray(ids) && ids.length > 0 && ids.length <= MOST_IDS && ids.every(isId);
+}
+
 /** Harnesses cut long answers of tools, and some keep the whole text in a file, where no erasure would reach it (R17). */
 const part = {
   type: 'integer',

@@ -104,7 +104,7 @@ const server: Plugin = async ({ client, directory }) => {
     async 'tool.execute.before'({ tool, sessionID, callID }, { args }) {
       if (tool !== TASK) return;
       const { prompt, subagent_type: kind, memory } = args as Record<string, unknown>;
-      await adapter.register({
+      await adapter.registerMeanwhile({
         parent: sessionID,
         session: () => session(sessionID),
         callId: callID,
