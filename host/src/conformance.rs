@@ -480,41 +480,67 @@ impl<'a, B: Testbed> Run<'a, B> {
 
     /// `value` with `$name` replaced by variables, and `{"$repeat": [text, n]}` and `{"$join": […]}` by their texts.
     fn filled(&self, value: &Value) -> Outcome<Value> {
-        Ok(match value {
-            Value::String(text) => match text.strip_prefix('$') {
-                None => value.clone(),
-                Some(literal) if literal.starts_with('$') => Value::String(literal.to_owned()),
-                Some(name) => {
-                    let value = self.variables.get(name).ok_or_else(|| format!("there is no variable {name:?}"))?;
-                    // Variables of `let` may use others.
-                    self.filled(value)?
-                }
-            },
-            Value::Array(values) => {
-                Value::Array(values.iter().map(|value| self.filled(value)).collect::<Outcome<_>>()?)
-            }
-            Value::Object(object) if object.contains_key("$repeat") => {
-                let parts = self.filled(&object["$repeat"])?;
-                let (text, times) = (parts.get(0).and_then(Value::as_str), parts.get(1).and_then(Value::as_u64));
-                let (Some(text), Some(times)) = (text, times) else { return Err("$repeat is [text, times]".into()) };
-                const MAX: u64 = 64 << 20;
-                if times.saturating_mul(text.len() as u64) > MAX {
-                    return Err("$repeat makes too long a text".into());
-                }
-                Value::String(text.repeat(usize::try_from(times).map_err(|error| error.to_string())?))
-            }
-            Value::Object(object) if object.contains_key("$join") => {
-                let parts = self.filled(&object["$join"])?;
-                let parts = parts.as_array().ok_or("$join is an array of texts")?;
-                let texts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();
-                Value::String(texts.ok_or("$join is an array of texts")?.concat())
-            }
-            Value::Object(object) => Value::Object(
-                object.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?))).collect::<Outcome<_>>()?,
-            ),
-            other => other.clone(),
-        })
+        fill(&self.variables, value, MAX_DEPTH, &mut { MAX_FILLED })
     }
+}
+
+/// How deep a value may be with its variables filled in, which may use others, or themselves.
+const MAX_DEPTH: u32 = 160;
+
+/// How large, in bytes or thereabouts: variables that use others twice double at each step.
+const MAX_FILLED: usize = 64 << 20;
+
+fn fill(variables: &Map<String, Value>, value: &Value, depth: u32, room: &mut usize) -> Outcome<Value> {
+    const EACH: usize = 32;
+    let depth = depth.checked_sub(1).ok_or("variables use each other too deeply, or in a circle")?;
+    let mut take = |bytes: usize| {
+        *room = room.checked_sub(bytes.saturating_add(EACH)).ok_or("this makes too long a text, or too many values")?;
+        Ok::<(), String>(())
+    };
+    Ok(match value {
+        Value::String(text) => match text.strip_prefix('$') {
+            None => {
+                take(text.len())?;
+                value.clone()
+            }
+            Some(literal) if literal.starts_with('$') => {
+                take(literal.len())?;
+                Value::String(literal.to_owned())
+            }
+            Some(name) => {
+                let value = variables.get(name).ok_or_else(|| format!("there is no variable {name:?}"))?;
+                // Variables of `let` may use others.
+                fill(variables, value, depth, room)?
+            }
+        },
+        Value::Array(values) => {
+            take(0)?;
+            Value::Array(values.iter().map(|value| fill(variables, value, depth, room)).collect::<Outcome<_>>()?)
+        }
+        Value::Object(object) if object.contains_key("$repeat") => {
+            let parts = fill(variables, &object["$repeat"], depth, room)?;
+            let (text, times) = (parts.get(0).and_then(Value::as_str), parts.get(1).and_then(Value::as_u64));
+            let (Some(text), Some(times)) = (text, times) else { return Err("$repeat is [text, times]".into()) };
+            let times = usize::try_from(times).map_err(|error| error.to_string())?;
+            *room = room.checked_sub(times.saturating_mul(text.len())).ok_or("$repeat makes too long a text")?;
+            Value::String(text.repeat(times))
+        }
+        Value::Object(object) if object.contains_key("$join") => {
+            let parts = fill(variables, &object["$join"], depth, room)?;
+            let parts = parts.as_array().ok_or("$join is an array of texts")?;
+            let texts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();
+            Value::String(texts.ok_or("$join is an array of texts")?.concat())
+        }
+        Value::Object(object) => {
+            take(object.keys().map(String::len).sum())?;
+            let field = |(name, value): (&String, &Value)| Ok((name.clone(), fill(variables, value, depth, room)?));
+            Value::Object(object.iter().map(field).collect::<Outcome<_>>()?)
+        }
+        other => {
+            take(0)?;
+            other.clone()
+        }
+    })
 }
 
 /// Whether an expectation says something: a condition that is misspelt or has a wrong operand must not pass, also not
@@ -736,6 +762,30 @@ mod tests {
             assert!(check_expectation(&expected).is_err(), "{expected}");
         }
         assert!(check_expectation(&json!({ "a": { "$not": { "$contains": ["x"], "$bytes": 1 } } })).is_ok());
+    }
+
+    #[test]
+    fn variables_that_never_end_are_an_error() {
+        let filled = |variables: Value, value: Value| {
+            fill(variables.as_object().unwrap(), &value, MAX_DEPTH, &mut { MAX_FILLED })
+        };
+        assert_eq!(
+            filled(json!({ "a": ["$b", "$b"], "b": "x" }), json!({ "v": "$a" })),
+            Ok(json!({ "v": ["x", "x"] }))
+        );
+        assert_eq!(filled(json!({ "a": "x" }), json!({ "$repeat": ["$a", 3] })), Ok(json!("xxx")));
+        let circle = json!({ "a": "$b", "b": ["$a"] });
+        assert!(filled(circle, json!("$a")).is_err_and(|why| why.contains("circle")));
+        // Each twice the one before: 2^40 of the last.
+        let names: Vec<String> = (0..40).map(|n| format!("v{n}")).collect();
+        let mut doubled = json!({ "v40": "x" });
+        for (n, name) in names.iter().enumerate() {
+            doubled[name] = json!([format!("$v{}", n + 1), format!("$v{}", n + 1)]);
+        }
+        assert!(filled(doubled, json!("$v0")).is_err_and(|why| why.contains("too many")));
+        let long = json!({ "$repeat": [{ "$repeat": ["xxxxxxxx", 8_000_000] }, 2] });
+        assert!(filled(json!({}), long).is_err_and(|why| why.contains("too long")));
+        assert!(filled(json!({}), json!({ "$repeat": ["x", u64::MAX] })).is_err());
     }
 
     #[test]

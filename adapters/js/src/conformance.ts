@@ -344,33 +344,51 @@ function at(value: Json, pointer: string): Json | undefined {
   return found;
 }
 
+/** How deep a value may be with its variables filled in, which may use others, or themselves. */
+const MAX_DEPTH = 160;
+
+/** How large, in bytes or thereabouts: variables that use others twice double at each step. */
+const MAX_FILLED = 64 << 20;
+
 /** `value` with `$name` replaced by variables, and `{"$repeat": [text, n]}` and `{"$join": […]}` by their texts. */
 function filled(state: Run, value: Json): Json {
+  return fill(state.variables, value, MAX_DEPTH, { bytes: MAX_FILLED });
+}
+
+function fill(variables: JsonObject, value: Json, depth: number, room: { bytes: number }): Json {
+  if (depth === 0) throw new Failed('variables use each other too deeply, or in a circle');
+  const within = (inner: Json): Json => fill(variables, inner, depth - 1, room);
+  const take = (bytes: number): void => {
+    room.bytes -= bytes;
+    if (room.bytes < 0) throw new Failed('this makes too long a text, or too many values');
+  };
+  const EACH = 32;
+  take(EACH);
   if (typeof value === 'string') {
+    take(value.length);
     if (!value.startsWith('$')) return value;
     const name = value.slice(1);
     if (name.startsWith('$')) return name;
-    const variable = Object.hasOwn(state.variables, name) ? state.variables[name] : undefined;
+    const variable = Object.hasOwn(variables, name) ? variables[name] : undefined;
     if (variable === undefined) throw new Failed(`there is no variable ${JSON.stringify(name)}`);
     // Variables of `let` may use others.
-    return filled(state, variable);
+    return within(variable);
   }
-  if (Array.isArray(value)) return value.map((inner) => filled(state, inner));
+  if (Array.isArray(value)) return value.map(within);
   if (!isObject(value)) return value;
   if (Object.hasOwn(value, '$repeat')) {
-    const MAX = 64 << 20;
-    const parts = filled(state, value['$repeat'] ?? null);
+    const parts = within(value['$repeat'] ?? null);
     const [part, times] = Array.isArray(parts) ? parts : [];
     if (typeof part !== 'string' || !isWhole(times)) throw new Failed('$repeat is [text, times]');
-    if (Number(times) * Buffer.byteLength(part) > MAX) throw new Failed('$repeat makes too long a text');
+    take(Number(times) * Buffer.byteLength(part));
     return part.repeat(Number(times));
   }
   if (Object.hasOwn(value, '$join')) {
-    const parts = filled(state, value['$join'] ?? null);
+    const parts = within(value['$join'] ?? null);
     if (!areTexts(parts)) throw new Failed('$join is an array of texts');
     return parts.join('');
   }
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, filled(state, inner)]));
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, within(inner)]));
 }
 
 function areTexts(value: Json): value is string[] {
