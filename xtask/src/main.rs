@@ -12,6 +12,7 @@ use xtask::component;
 use xtask::toolchain::{self, Route, Toolchain};
 
 mod adapters;
+mod fuzz;
 mod instructions;
 mod licences;
 mod peers;
@@ -20,6 +21,7 @@ const HELP: &str = "\
 The set-up, build and test driver of memory-prefetch.
 
 Usage: cargo xtask VERB [--route sysroot|rustup|debian]
+       cargo xtask fuzz [TARGET] [--seconds N | --minimise]
 
   setup      gets a standard library for wasm32-unknown-unknown, which the component is built for. Needed once;
              from then on plain `cargo build` and `cargo test` work
@@ -27,11 +29,14 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
   demo       setup, builds the component and the host, then runs the whole story on a throw-away store
                  cargo xtask demo
   test       setup, then all that CI checks but lint: the tests of all packages, the component's size and imports, the
-             host's example, the conformance scenarios; where npm is there, the JavaScript host and delegations in the
-             real harnesses too
+             host's example, the conformance scenarios, some seconds of fuzzing; where npm is there, the JavaScript host
+             and delegations in the real harnesses too
                  cargo xtask test
   adapters   of these, only what needs npm
                  cargo xtask adapters
+  fuzz       looks for inputs for which something does not hold, with libFuzzer, which needs a C++ compiler: one target of
+             fuzz/ or each, --seconds of it; --minimise instead makes the corpus small, with all that was found
+                 cargo xtask fuzz wire --seconds 60
   lint       format, clippy with warnings denied, licences of all dependencies
                  cargo xtask lint
   instructions
@@ -67,6 +72,9 @@ const PROGRAM: &str = "memory-prefetch";
 const PREBUILT: &str = "MEMORY_PREFETCH_COMPONENT_WASM";
 
 fn main() -> ExitCode {
+    if let Some(code) = fuzz::wrapped() {
+        return code;
+    }
     match run(env::args().skip(1).collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -81,6 +89,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
     let mut words = Vec::new();
     let mut route = None;
     let mut accept = false;
+    let (mut length, mut minimise) = (None, false);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -93,21 +102,31 @@ fn run(arguments: Vec<String>) -> Result<()> {
             }
             "--accept" => accept = true,
             option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
+            "--seconds" => length = Some(arguments.next().context("--seconds needs a number")?.parse()?),
+            "--minimise" => minimise = true,
             option if option.starts_with('-') => bail!("no option is named `{option}`: see `cargo xtask --help`"),
             _ => words.push(argument),
         }
     }
-    let verb = match words.as_slice() {
-        [verb] => verb,
+    let (verb, target) = match words.as_slice() {
+        [verb] => (verb, None),
+        [verb, target] if verb == "fuzz" => (verb, Some(target.clone())),
         [] => bail!("say what to do, for example `cargo xtask demo`; `cargo xtask --help` lists all"),
         _ => bail!("one verb at a time, not {}: see `cargo xtask --help`", words.join(" ")),
     };
+    ensure!(verb == "fuzz" || (length.is_none() && !minimise), "--seconds and --minimise are for `cargo xtask fuzz`");
     let started = Instant::now();
     match verb.as_str() {
         "setup" => setup(route).map(drop)?,
         "demo" => demo(route)?,
         "test" => test(route)?,
         "adapters" => adapters(route)?,
+        "fuzz" => {
+            let seconds = length.unwrap_or(fuzz::Options::default().seconds);
+            let options = fuzz::Options { target, seconds, minimise };
+            let component = build_component(&setup(route)?)?;
+            step("fuzzing", || fuzz::run(&options, |arguments| cargo(&component, arguments)))?
+        }
         "lint" => lint(route)?,
         "peers" => peers(route)?,
         "instructions" => instructions(route, accept)?,
@@ -148,6 +167,10 @@ fn test(route: Option<Route>) -> Result<()> {
     let example = program.with_file_name("examples").join("embed");
     step("example", || run_command(&mut Command::new(&example)))?;
     step("conformance scenarios", || run_command(Command::new(&program).args(["conformance", "tests/scenarios"])))?;
+    match fuzz::can_run() {
+        Ok(()) => step("fuzzing", || fuzz::run(&fuzz::Options::default(), |arguments| cargo(&component, arguments)))?,
+        Err(why) => eprintln!("==> SKIPPED: fuzzing (its corpus has been run, with changes of it), since {why}"),
+    }
     test_adapters(&component, &program)
 }
 
