@@ -4,8 +4,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use memory_prefetch_component::block::{self, Head, Part, Tail};
 use memory_prefetch_component::contract::*;
 use memory_prefetch_component::erasure;
-use memory_prefetch_component::snapshot::{PageState, check};
-use memory_prefetch_component::state::to_json;
+use memory_prefetch_component::snapshot::{PageState, Place, State, write_state};
+use memory_prefetch_component::state::seal;
 
 use crate::reader::{Read, ReadPart, read};
 use crate::scene::text_of;
@@ -21,8 +21,8 @@ struct Input {
     unavailable: Vec<String>,
     omitted: Vec<u8>,
     later: Vec<u8>,
-    /// The snapshot's own state, for erasure.
-    state: String,
+    /// What stands in the snapshot's state, where it is not what it should be.
+    state: Option<String>,
     erased: u8,
 }
 
@@ -95,12 +95,16 @@ pub fn run(data: &[u8]) {
     erase(&input, text, &spans, &rows);
 }
 
-/// R17, with a state that may be anything.
+/// R17: what is erased is gone, what is not is there still, and what cannot be told apart is emptied.
 fn erase(input: &Input, text: String, spans: &[block::Span], rows: &[Memory]) {
-    let spans =
-        spans.iter().enumerate().map(|(row, span)| (row as u32, span.start as u32, span.bytes as u32)).collect();
-    let page = Page { number: 1, check: check(&text), text, state: to_json(&PageState { spans }) };
-    let snapshot = Snapshot {
+    let spans = spans.iter().enumerate();
+    let spans = spans.map(|(row, span)| (row as u32, span.start as u32, span.bytes as u32)).collect();
+    let place = Place { snapshot_ref: "snap_1", number: 1, pages: 1 };
+    let whole = read(&text);
+    let (check, state) = (place.check(&text), seal(&place.columns(), &PageState { spans }));
+    let size = Size { bytes: text.len() as u32, tokens: 0, counted: true };
+    let page = Page { number: 1, check, text, state };
+    let mut snapshot = Snapshot {
         snapshot_ref: "snap_1".into(),
         owner: SessionKey { harness: "h".into(), id: "s".into() },
         created_at: 0,
@@ -109,18 +113,37 @@ fn erase(input: &Input, text: String, spans: &[block::Span], rows: &[Memory]) {
         revoked_at: None,
         memory_ids: rows.iter().map(|row| row.id.clone()).collect(),
         pages: 1,
-        state: input.state.clone(),
+        state: String::new(),
     };
-    let ids: Vec<String> = rows
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| input.erased >> (place % 8) & 1 == 1)
-        .map(|(_, row)| row.id.clone())
-        .collect();
+    let item = |row: &Memory| Item {
+        id: row.id.clone(),
+        version: row.version.clone(),
+        sha256: String::new(),
+        size: Size { bytes: row.bytes, tokens: 0, counted: true },
+        removed: false,
+    };
+    let items = rows.iter().map(item).collect();
+    let state = State { items, unavailable: Vec::new(), omitted: Vec::new(), size, page_sizes: vec![size] };
+    match &input.state {
+        Some(other) => snapshot.state.clone_from(other),
+        None => write_state(&mut snapshot, &state),
+    }
+    let gone: Vec<bool> = (0..rows.len()).map(|place| input.erased >> (place % 8) & 1 == 1).collect();
+    let ids: Vec<String> = rows.iter().zip(&gone).filter(|(_, gone)| **gone).map(|(row, _)| row.id.clone()).collect();
     let after = erasure::without(&mut World::default(), Frozen { snapshot, pages: vec![page] }, &ids);
     assert!(!after.snapshot.memory_ids.iter().any(|id| ids.contains(id)));
-    let Page { text, check: stored, .. } = &after.pages[0];
-    assert!(check(text) == *stored || text.is_empty(), "what is left is neither sound nor nothing");
+    let Page { text, check, .. } = &after.pages[0];
+    if input.state.is_some() {
+        assert!(text.is_empty() && check.is_empty(), "whose bodies these are is not known");
+        return;
+    }
+    assert_eq!(*check, place.check(text));
+    let (whole, left) = (whole.expect("it was read before"), read(text).expect("it can be read still"));
+    for (before, after) in whole.parts.iter().zip(&left.parts) {
+        let body = if ids.contains(&before.id) { "[erased]" } else { before.body.as_str() };
+        assert_eq!((&after.id, after.body.as_str()), (&before.id, body));
+    }
+    assert_eq!(Read { parts: Vec::new(), ..left }, Read { parts: Vec::new(), ..whole });
 }
 
 fn memory(row: &Row, body: &str) -> Memory {
