@@ -1202,6 +1202,33 @@ fn a_linked_agent_is_recalled_from() {
     assert!(wrong.code == Some(2) && wrong.err.contains("neither an instant"), "{wrong:?}");
 }
 
+/// R2: one `#` is dropped, and no more than one.
+#[test]
+fn an_id_that_begins_with_a_sharp_is_another_one() {
+    let place = Place::seeded();
+    place.add_memory("9", "Nine.");
+    place.add_memory("##9", "Sharp nine.");
+    let get = |id: &str| place.ok(&["memory", "get", "--session", "lead", id]);
+    assert!(get("#9").contains("Nine.") && get("##9").contains("Sharp nine."));
+    let delegation = place.json(&[
+        "delegate",
+        "--session",
+        "lead",
+        "--task",
+        "t",
+        "--ids",
+        "##9",
+        "--budget",
+        "2000",
+        "--carry",
+        "ids",
+    ]);
+    assert_eq!(delegation["delegation"]["memory"]["prefetch_ids"], json!(["##9"]));
+    assert!(place.ok(&["deliver", "--session", "child", "--ids", "##9"]).contains("Sharp nine."));
+    assert!(place.ok(&["memory", "forget", "##9"]).contains("Erased #9"));
+    assert!(get("9").contains("Nine."), "another one was erased");
+}
+
 /// R17 to R19, from the shell.
 #[test]
 fn a_snapshot_lives_and_ends() {

@@ -16,6 +16,11 @@ pub fn id(text: &str) -> Result<String, Error> {
     Ok(id.to_owned())
 }
 
+/// R2: an id as a request names it, so that [`id`] reads it as the same: what begins with `#` has one more.
+pub fn named(id: String) -> String {
+    if id.starts_with('#') { format!("#{id}") } else { id }
+}
+
 /// R2: the ids of a request, in its order, duplicates collapsed to the first. At most `max`.
 pub fn list(texts: &[String], max: u32) -> Result<Vec<String>, Error> {
     if texts.is_empty() {
@@ -81,6 +86,13 @@ mod tests {
         }
         assert_eq!(id("#11").unwrap(), "11");
         assert_eq!(id(&"x".repeat(256)).unwrap().len(), 256);
+    }
+
+    #[test]
+    fn what_is_named_is_read_as_the_same() {
+        for text in ["11", "#11", "##", "1#"] {
+            assert_eq!(id(&named(text.into())).unwrap(), text);
+        }
     }
 
     #[test]

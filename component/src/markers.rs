@@ -42,7 +42,7 @@ fn split(text: &str) -> Marked {
         }
     }
     out.push_str(rest);
-    Marked { text: out, ids: found }
+    Marked { text: out, ids: found.into_iter().map(ids::named).collect() }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub fn run(data: &[u8]) {
     world.settings.push((None, "markers".into(), "on".into()));
     let marked = markers::parse(&mut world, text);
     assert_eq!(marked, read(text));
+    // They are named as a request names them (R2).
     assert!(marked.ids.iter().all(|id| text.contains(id.as_str())));
 }
 
@@ -55,5 +56,5 @@ fn read(text: &str) -> Marked {
 }
 
 fn names(inside: &str) -> Option<Vec<String>> {
-    inside.split(',').map(|name| ids::id(name.trim()).ok()).collect()
+    inside.split(',').map(|name| ids::id(name.trim()).ok().map(ids::named)).collect()
 }

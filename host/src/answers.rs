@@ -149,7 +149,10 @@ pub(crate) fn delegation(seen: &Seen, request: &Request, outcome: &DelegationOut
         DelegationOutcome::HandedOver(delegated) => {
             match &delegated.memory {
                 Some(MemoryField::SnapshotRef(name)) => seen.ref_known(name)?,
-                Some(MemoryField::PrefetchIds(named)) => seen.asked(&named.ids, &asked)?,
+                Some(MemoryField::PrefetchIds(named)) => {
+                    let ids: Vec<String> = in_order(&named.ids).into_iter().map(String::from).collect();
+                    seen.asked(&ids, &asked)?;
+                }
                 None => {}
             }
             delegated.receipt.as_ref().map_or(Ok(()), |receipt| seen.receipt(receipt, &asked))
@@ -252,8 +255,8 @@ pub(crate) fn forgotten(seen: &Seen, forgotten: &Forgotten) -> Checked {
 /// `wire.decode`: what it names stands in the field.
 pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let names = match &delegation.memory {
-        Some(MemoryField::SnapshotRef(name)) => std::slice::from_ref(name),
-        Some(MemoryField::PrefetchIds(named)) => named.ids.as_slice(),
+        Some(MemoryField::SnapshotRef(name)) => vec![name.as_str()],
+        Some(MemoryField::PrefetchIds(named)) => in_order(&named.ids),
         None => return Ok(()),
     };
     let written = serde_json::from_str(json).unwrap_or(serde_json::Value::Null);
@@ -263,7 +266,7 @@ pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let ids = ids.map(|id| id.as_str().map_or_else(|| id.to_string(), |id| plain(id).to_owned()));
     let known: BTreeSet<String> =
         ids.chain(field("snapshot_ref").and_then(serde_json::Value::as_str).map(String::from)).collect();
-    match names.iter().find(|name| !known.contains(name.as_str())) {
+    match names.into_iter().find(|name| !known.contains(*name)) {
         Some(name) => nonsense("what is not in the field", name),
         None => Ok(()),
     }

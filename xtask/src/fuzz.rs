@@ -35,12 +35,14 @@ pub struct Options {
     pub seconds: u32,
     /// Instead of looking for new inputs, make the corpus as small as it can be with all that was found.
     pub minimise: bool,
+    /// Instead, run this one.
+    pub input: Option<PathBuf>,
 }
 
 impl Default for Options {
     /// Every target for a moment: what CI has time for.
     fn default() -> Options {
-        Options { target: None, seconds: 5, minimise: false }
+        Options { target: None, seconds: 5, minimise: false, input: None }
     }
 }
 
@@ -100,7 +102,11 @@ pub fn run(options: &Options, cargo: impl Fn(&[&str]) -> Command) -> Result<()> 
         let checked_in = component::workspace().join("fuzz/corpus").join(target);
         let found = work.join("corpus").join(target);
         fs::create_dir_all(&found)?;
-        if options.minimise {
+        if let Some(input) = &options.input {
+            let status = fuzzer(program).arg(input).stdin(Stdio::null()).status()?;
+            ensure!(status.success(), "{target} does not hold for {}", input.display());
+            println!("    {target} holds for {}", input.display());
+        } else if options.minimise {
             minimise(program, &checked_in, &found, &work.join("smallest").join(target))?;
         } else if !look(target, program, &checked_in, &found, &work, options.seconds)? {
             failed.push(target.as_str());
@@ -109,11 +115,7 @@ pub fn run(options: &Options, cargo: impl Fn(&[&str]) -> Command) -> Result<()> 
     if failed.is_empty() {
         return Ok(());
     }
-    bail!(
-        "{} did not hold: the input is in {}. Fix what it shows, and put it into fuzz/corpus",
-        failed.join(", "),
-        work.join("failed").display()
-    )
+    bail!("{} did not hold for the inputs above. Fix what they show, and put them into fuzz/corpus", failed.join(", "))
 }
 
 fn build(targets: &[String], cargo: impl Fn(&[&str]) -> Command) -> Result<Vec<(String, PathBuf)>> {
@@ -151,13 +153,15 @@ fn fuzzer(program: &Path) -> Command {
 }
 
 fn look(target: &str, program: &Path, checked_in: &Path, found: &Path, work: &Path, seconds: u32) -> Result<bool> {
-    let failed = work.join("failed");
+    // As libFuzzer names it, with a digest of the input.
+    let failed = work.join("failed").join(target);
+    let _ = fs::remove_dir_all(&failed);
     fs::create_dir_all(&failed)?;
     let log = work.join(format!("{target}.log"));
     let status = fuzzer(program)
         .arg(format!("-max_total_time={seconds}"))
         .arg("-print_final_stats=1")
-        .arg(format!("-artifact_prefix={}/{target}-", failed.display()))
+        .arg(format!("-artifact_prefix={}/", failed.display()))
         .args([found, checked_in])
         .stdin(Stdio::null())
         .stderr(fs::File::create(&log)?)
@@ -177,6 +181,15 @@ fn look(target: &str, program: &Path, checked_in: &Path, found: &Path, work: &Pa
     if !status.success() {
         let tail: Vec<&str> = said.lines().rev().take(40).collect();
         tail.into_iter().rev().for_each(|line| eprintln!("    {line}"));
+        for input in fs::read_dir(&failed)? {
+            let input = input?.path();
+            eprintln!("    The input, as text: {}", String::from_utf8_lossy(&fs::read(&input)?).escape_debug());
+            eprintln!("    Again: cargo xtask fuzz {target} --input {}", input.display());
+            eprintln!(
+                "    Elsewhere: echo {} | base64 --decode > {target}.input",
+                last("Base64: ").trim_start_matches("Base64: ")
+            );
+        }
     }
     Ok(status.success())
 }

@@ -21,7 +21,7 @@ const HELP: &str = "\
 The set-up, build and test driver of memory-prefetch.
 
 Usage: cargo xtask VERB [--route sysroot|rustup|debian]
-       cargo xtask fuzz [TARGET] [--seconds N | --minimise]
+       cargo xtask fuzz [TARGET] [--seconds N | --minimise | --input FILE]
 
   setup      gets a standard library for wasm32-unknown-unknown, which the component is built for. Needed once;
              from then on plain `cargo build` and `cargo test` work
@@ -35,7 +35,8 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
   adapters   of these, only what needs npm
                  cargo xtask adapters
   fuzz       looks for inputs for which something does not hold, with libFuzzer, which needs a C++ compiler: one target of
-             fuzz/ or each, --seconds of it; --minimise instead makes the corpus small, with all that was found
+             fuzz/ or each, --seconds of it; --minimise instead makes the corpus small, with all that was found, and
+             --input runs one input of a target
                  cargo xtask fuzz wire --seconds 60
   lint       format, clippy with warnings denied, licences of all dependencies
                  cargo xtask lint
@@ -89,7 +90,8 @@ fn run(arguments: Vec<String>) -> Result<()> {
     let mut words = Vec::new();
     let mut route = None;
     let mut accept = false;
-    let (mut length, mut minimise) = (None, false);
+    let mut fuzzing = fuzz::Options::default();
+    let mut fuzzes = false;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -102,19 +104,29 @@ fn run(arguments: Vec<String>) -> Result<()> {
             }
             "--accept" => accept = true,
             option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
-            "--seconds" => length = Some(arguments.next().context("--seconds needs a number")?.parse()?),
-            "--minimise" => minimise = true,
+            option @ ("--seconds" | "--minimise" | "--input") => {
+                fuzzes = true;
+                match option {
+                    "--seconds" => fuzzing.seconds = arguments.next().context("--seconds needs a number")?.parse()?,
+                    "--input" => fuzzing.input = Some(arguments.next().context("--input needs a file")?.into()),
+                    _ => fuzzing.minimise = true,
+                }
+            }
             option if option.starts_with('-') => bail!("no option is named `{option}`: see `cargo xtask --help`"),
             _ => words.push(argument),
         }
     }
-    let (verb, target) = match words.as_slice() {
-        [verb] => (verb, None),
-        [verb, target] if verb == "fuzz" => (verb, Some(target.clone())),
+    let verb = match words.as_slice() {
+        [verb] => verb,
+        [verb, target] if verb == "fuzz" => {
+            fuzzing.target = Some(target.clone());
+            verb
+        }
         [] => bail!("say what to do, for example `cargo xtask demo`; `cargo xtask --help` lists all"),
         _ => bail!("one verb at a time, not {}: see `cargo xtask --help`", words.join(" ")),
     };
-    ensure!(verb == "fuzz" || (length.is_none() && !minimise), "--seconds and --minimise are for `cargo xtask fuzz`");
+    ensure!(verb == "fuzz" || !fuzzes, "--seconds, --minimise and --input are for `cargo xtask fuzz`");
+    ensure!(fuzzing.input.is_none() || fuzzing.target.is_some(), "--input is for one target: say which");
     let started = Instant::now();
     match verb.as_str() {
         "setup" => setup(route).map(drop)?,
@@ -122,10 +134,8 @@ fn run(arguments: Vec<String>) -> Result<()> {
         "test" => test(route)?,
         "adapters" => adapters(route)?,
         "fuzz" => {
-            let seconds = length.unwrap_or(fuzz::Options::default().seconds);
-            let options = fuzz::Options { target, seconds, minimise };
             let component = build_component(&setup(route)?)?;
-            step("fuzzing", || fuzz::run(&options, |arguments| cargo(&component, arguments)))?
+            step("fuzzing", || fuzz::run(&fuzzing, |arguments| cargo(&component, arguments)))?
         }
         "lint" => lint(route)?,
         "peers" => peers(route)?,

@@ -227,7 +227,8 @@ pub fn run(verb: Verb, app: &App) -> Result<(), Failure> {
 
 fn forget(app: &App, ids: &[String]) -> Result<(), Failure> {
     let mut prefetch = app.prefetch()?;
-    let Erased { snapshots, memories } = app.call(&mut prefetch, |prefetch| prefetch.forget(ids))?;
+    let requested: Vec<String> = ids.iter().map(|id| values::as_requested(id)).collect();
+    let Erased { snapshots, memories } = app.call(&mut prefetch, |prefetch| prefetch.forget(&requested))?;
     // What is in another program's store is still there, and is not ours to know.
     let unknown: Vec<&String> = match app.has_source() {
         true => Vec::new(),

@@ -48,6 +48,11 @@ pub fn memory_id(text: &str) -> Result<String, String> {
     name(text.strip_prefix('#').unwrap_or(text))
 }
 
+/// An id that was read already, for a policy that reads it once more: it drops one `#` as well (R2).
+pub fn as_requested(id: &str) -> String {
+    if id.starts_with('#') { format!("#{id}") } else { id.to_owned() }
+}
+
 /// One's own category, or none.
 pub fn category(text: &str) -> Result<String, String> {
     const LONGEST: usize = 256;
