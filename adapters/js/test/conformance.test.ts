@@ -59,6 +59,15 @@ test('a misspelt key fails, wherever it stands', async () => {
   for (const [steps, why] of cases) assert.match((await outcome(steps)) ?? 'it passed', why, JSON.stringify(steps));
 });
 
+test('variables that never end are an error', async () => {
+  const put = [{ 'put-agent': '$v0' }, DESCRIBE];
+  assert.match((await outcome(put, { let: { v0: ['$a'], a: '$v0' } }))!, /in a circle/);
+  // Each twice the one before: 2^40 of the last.
+  const doubled: Record<string, Json> = { v40: 'x' };
+  for (let n = 0; n < 40; n++) doubled[`v${n}`] = [`$v${n + 1}`, `$v${n + 1}`];
+  assert.match((await outcome(put, { let: doubled }))!, /too many values/);
+});
+
 test('a misspelt condition is an error everywhere', async () => {
   for (const expected of [
     { $contians: 'x' },
