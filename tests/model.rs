@@ -398,7 +398,7 @@ impl<S: Operator + 'static> Both<S> {
             .map(|(name, _)| name)
             .collect();
         let all: Vec<&String> = self.model.snapshots.keys().collect();
-        if number % 8 == 0 { nth(&all, number / 8) } else { nth(&near, number) }
+        if number.is_multiple_of(8) { nth(&all, number / 8) } else { nth(&near, number) }
     }
 
     fn step(&mut self, step: &Step) {
@@ -458,7 +458,7 @@ impl<S: Operator + 'static> Both<S> {
                 let canonical = self.model.canonical(of);
                 let answer = self.store().add_alias(&key(alias), &key(of));
                 if !self.model.sessions.contains_key(&canonical) {
-                    assert_eq!(answer.unwrap(), false);
+                    assert!(!answer.unwrap());
                 } else if self.model.aliases.get(alias).is_some_and(|old| *old != canonical) {
                     answer.unwrap_err();
                 } else {
@@ -714,7 +714,7 @@ impl<S: Operator + 'static> Both<S> {
     /// R29 to R32: what an order comes to in this room. `items`: what was kept.
     fn check_fit(order: &Order, visible: &[Item], unavailable: &[String], receipt: &Receipt) {
         assert!(order.room != Room::None, "nothing fits");
-        assert!(!(order.strict && !unavailable.is_empty()), "R4: all or none");
+        assert!(!order.strict || unavailable.is_empty(), "R4: all or none");
         assert_eq!(receipt.unavailable, unavailable);
         let (mut kept, mut omitted) = (receipt.items.iter().peekable(), receipt.omitted.iter().peekable());
         for (id, was) in visible {
@@ -737,7 +737,7 @@ impl<S: Operator + 'static> Both<S> {
                 assert_eq!(ids, unavailable);
             }
             Refusal::OverCapacity(_) => {
-                assert!(!(order.strict && !unavailable.is_empty()));
+                assert!(!order.strict || unavailable.is_empty());
                 assert!(order.room != Room::Ample, "it fits");
             }
             other => panic!("{other:?}"),

@@ -36,6 +36,9 @@ enum How {
     Parent { task: Option<u8>, agent_type: Option<bool>, registers_all: bool },
 }
 
+/// The outcome, the ref and the text.
+type Told = (DeliveryOutcome, Option<String>, Option<String>);
+
 /// What was frozen and given.
 #[derive(Default)]
 struct Known {
@@ -43,8 +46,8 @@ struct Known {
     frozen: BTreeMap<String, Vec<String>>,
     /// Budgets by ref, where it was handed over once.
     budgets: BTreeMap<String, Option<Capacity>>,
-    /// By child and occasion: the outcome, the ref and the text.
-    given: BTreeMap<(String, String), (DeliveryOutcome, Option<String>, Option<String>)>,
+    /// By child and occasion.
+    given: BTreeMap<(String, String), Told>,
     /// By child: bytes of what it was given.
     bytes: BTreeMap<String, Vec<u32>>,
     /// Something that is stored was changed, so that what is to be had may be said to be corrupt.

@@ -222,7 +222,7 @@ where
         }),
         Export::Describe => prefetch.describe().map(|_| Vec::new()),
     };
-    let inserted = shows.then(|| prefetch.rows()).unwrap_or_default();
+    let inserted = if shows { prefetch.rows() } else { String::new() };
     match &answer {
         Ok(names) => {
             for name in names {
