@@ -35,6 +35,17 @@ pub fn list(texts: &[String], max: u32) -> Result<Vec<String>, Error> {
     Ok(ids)
 }
 
+/// R2: how an id is named, so that [`id`] reads it: what is written down here may be read more than once.
+pub fn name(id: &str) -> String {
+    let mark = if id.starts_with('#') { "#" } else { "" };
+    format!("{mark}{id}")
+}
+
+/// [`list`], as names.
+pub fn names(texts: &[String]) -> Result<Vec<String>, Error> {
+    Ok(list(texts, u32::MAX)?.iter().map(|id| name(id)).collect())
+}
+
 /// Whether `text` can be an opaque name: not empty, at most `max` bytes, no control characters. `what` names it in the
 /// error.
 pub fn check(what: &str, text: &str, max: usize) -> Result<(), Error> {
@@ -71,6 +82,19 @@ mod tests {
             Err(Error::Malformed(why)) => why,
             other => panic!("{text:?} gave {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_name_may_be_read_again() {
+        for text in ["11", "#11", "##11", "###11"] {
+            let once = id(text).unwrap();
+            assert_eq!(id(&name(&once)).unwrap(), once, "{text}");
+        }
+        let texts = ["#1", "1", "##1"].map(String::from);
+        let once = names(&texts).unwrap();
+        assert_eq!(once, ["1", "##1"]);
+        assert_eq!(names(&once).unwrap(), once);
+        assert_eq!(list(&once, 2).unwrap(), list(&texts, 2).unwrap());
     }
 
     #[test]

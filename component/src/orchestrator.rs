@@ -264,7 +264,8 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
             };
             plan.reasons = composed.reasons.clone();
             let receipt = composed.receipt(snapshot_ref.as_deref(), plan.expires_at);
-            let carried = MemoryField::PrefetchIds(named.clone());
+            let names = named.ids.iter().map(|id| ids::name(id)).collect();
+            let carried = MemoryField::PrefetchIds(NamedIds { ids: names, mode: named.mode });
             let field = match &snapshot_ref {
                 None => {
                     plan.content = format!("live {}", to_json(&order));

@@ -149,7 +149,11 @@ pub(crate) fn delegation(seen: &Seen, request: &Request, outcome: &DelegationOut
         DelegationOutcome::HandedOver(delegated) => {
             match &delegated.memory {
                 Some(MemoryField::SnapshotRef(name)) => seen.ref_known(name)?,
-                Some(MemoryField::PrefetchIds(named)) => seen.asked(&named.ids, &asked)?,
+                // Names, since the child's host reads them again.
+                Some(MemoryField::PrefetchIds(named)) => {
+                    let ids: Vec<String> = named.ids.iter().map(|name| plain(name).to_owned()).collect();
+                    seen.asked(&ids, &asked)?;
+                }
                 None => {}
             }
             delegated.receipt.as_ref().map_or(Ok(()), |receipt| seen.receipt(receipt, &asked))
@@ -263,7 +267,7 @@ pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let ids = ids.map(|id| id.as_str().map_or_else(|| id.to_string(), |id| plain(id).to_owned()));
     let known: BTreeSet<String> =
         ids.chain(field("snapshot_ref").and_then(serde_json::Value::as_str).map(String::from)).collect();
-    match names.iter().find(|name| !known.contains(name.as_str())) {
+    match names.iter().find(|name| !known.contains(plain(name))) {
         Some(name) => nonsense("what is not in the field", name),
         None => Ok(()),
     }
