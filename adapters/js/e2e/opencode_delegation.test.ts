@@ -6,7 +6,16 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { blockWith, childOf, first, givenIn, givenTo, nothingGiven, timesIn } from './opencode_requests.js';
+import {
+  FIXED_NOTICE,
+  blockWith,
+  childOf,
+  first,
+  givenIn,
+  givenTo,
+  nothingGiven,
+  timesIn,
+} from './opencode_requests.js';
 import { toolResults } from './model_server.js';
 import type { ModelRequest } from './model_server.js';
 import { makeProject } from './opencode.js';
@@ -233,7 +242,7 @@ scene.test('where the user has switched a project off, too', async () => {
   const played = await scene.play([task('Go on.', { prefetch_ids: ['22'] })], {
     directory,
     child: (request, step) => {
-      said.push(...toolResults(request).slice(said.length));
+      said.push(...toolResults(request));
       if (step === 1) return { toolCalls: [{ name: 'memory_recall', arguments: { query: 'Off' } }] };
       return step === 2 ? { toolCalls: [{ name: 'memory_get', arguments: { ids: ['22'] } }] } : undefined;
     },
@@ -250,7 +259,10 @@ scene.test('more ids than the user allows: the task goes on, and both are told',
     const played = await scene.play([task('Too many.', { prefetch_ids: ['11', '12'] })]);
     assert.equal(givenTo(played.children[0]!), FIXED_NOTICE);
     assert.match(told(played)[0]!, /<task_result>\nThe task is done\./);
-    assert.match(told(played)[0]!, /\[memory-prefetch\] The agent got no memories: .*at most 1 are allowed \(max-ids\)/);
+    assert.match(
+      told(played)[0]!,
+      /\[memory-prefetch\] The agent got no memories: .*at most 1 are allowed \(max-ids\)/,
+    );
   } finally {
     scene.program.run(['setting', 'unset', 'max-ids']);
   }
