@@ -18,7 +18,7 @@ import {
 } from './opencode_requests.js';
 import { toolResults } from './model_server.js';
 import type { ModelRequest } from './model_server.js';
-import { makeProject } from './opencode.js';
+import { makeProject } from './project.js';
 import { PARENT_AGENT, Scene, task } from './opencode_scene.js';
 import type { Played } from './opencode_scene.js';
 import { until } from './waiting.js';
