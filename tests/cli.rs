@@ -1091,6 +1091,19 @@ const VERBS: &[&str] = &[
 ];
 
 #[test]
+fn figures_that_do_not_depend_on_the_machine_meet_their_bars() {
+    let place = Place::new();
+    let report: Value = serde_json::from_str(&place.ok(&["bench", "--rows", "size,pasting", "--json"])).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 5, "{figures:?}");
+    for figure in figures.iter().filter(|figure| !figure["bar"].is_null()) {
+        assert_eq!(figure["met"], true, "{figure}");
+    }
+    let saved = figures.last().unwrap();
+    assert!(saved["median"].as_f64().unwrap() > 4_000.0, "{saved}");
+}
+
+#[test]
 fn examples_in_the_help_work() {
     let place = Place::new();
     // Every verb has help with an example, but for the one that needs files which are not there.

@@ -16,11 +16,6 @@ pub fn id(text: &str) -> Result<String, Error> {
     Ok(id.to_owned())
 }
 
-/// R2: an id as a request names it, so that [`id`] reads it as the same: what begins with `#` has one more.
-pub fn named(id: String) -> String {
-    if id.starts_with('#') { format!("#{id}") } else { id }
-}
-
 /// R2: the ids of a request, in its order, duplicates collapsed to the first. At most `max`.
 pub fn list(texts: &[String], max: u32) -> Result<Vec<String>, Error> {
     if texts.is_empty() {
@@ -38,6 +33,17 @@ pub fn list(texts: &[String], max: u32) -> Result<Vec<String>, Error> {
         return Err(Error::Malformed(format!("{} memory ids: at most {max} are allowed (max-ids)", ids.len())));
     }
     Ok(ids)
+}
+
+/// R2: how an id is named, so that [`id`] reads it: what is written down here may be read more than once.
+pub fn name(id: &str) -> String {
+    let mark = if id.starts_with('#') { "#" } else { "" };
+    format!("{mark}{id}")
+}
+
+/// [`list`], as names.
+pub fn names(texts: &[String]) -> Result<Vec<String>, Error> {
+    Ok(list(texts, u32::MAX)?.iter().map(|id| name(id)).collect())
 }
 
 /// Whether `text` can be an opaque name: not empty, at most `max` bytes, no control characters. `what` names it in the
@@ -79,6 +85,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_be_read_again() {
+        for text in ["11", "#11", "##11", "###11"] {
+            let once = id(text).unwrap();
+            assert_eq!(id(&name(&once)).unwrap(), once, "{text}");
+        }
+        let texts = ["#1", "1", "##1"].map(String::from);
+        let once = names(&texts).unwrap();
+        assert_eq!(once, ["1", "##1"]);
+        assert_eq!(names(&once).unwrap(), once);
+        assert_eq!(list(&once, 2).unwrap(), list(&texts, 2).unwrap());
+    }
+
+    #[test]
     fn ids_are_opaque() {
         for text in ["11", "a%b_c", "\"quoted\"", "{\"json\":1}", "שלום", "e\u{301}", "\u{301}", "𝄞", "##", " 11 "]
         {
@@ -86,13 +105,6 @@ mod tests {
         }
         assert_eq!(id("#11").unwrap(), "11");
         assert_eq!(id(&"x".repeat(256)).unwrap().len(), 256);
-    }
-
-    #[test]
-    fn what_is_named_is_read_as_the_same() {
-        for text in ["11", "#11", "##", "1#"] {
-            assert_eq!(id(&named(text.into())).unwrap(), text);
-        }
     }
 
     #[test]

@@ -29,7 +29,8 @@ fn split(text: &str) -> Marked {
         out.push_str(before);
         let inside = &marker[OPEN.len()..];
         let end = inside.find(['⟦', CLOSE]).unwrap_or(inside.len());
-        let names: Option<Vec<String>> = inside[..end].split(',').map(|name| ids::id(name.trim()).ok()).collect();
+        let names: Option<Vec<String>> =
+            inside[..end].split(',').map(|name| Some(ids::name(&ids::id(name.trim()).ok()?))).collect();
         match names {
             Some(names) if inside[end..].starts_with(CLOSE) => {
                 found.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
@@ -42,7 +43,7 @@ fn split(text: &str) -> Marked {
         }
     }
     out.push_str(rest);
-    Marked { text: out, ids: found.into_iter().map(ids::named).collect() }
+    Marked { text: out, ids: found }
 }
 
 #[cfg(test)]

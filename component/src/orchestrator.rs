@@ -264,8 +264,8 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
             };
             plan.reasons = composed.reasons.clone();
             let receipt = composed.receipt(snapshot_ref.as_deref(), plan.expires_at);
-            let ids = named.ids.into_iter().map(ids::named).collect();
-            let carried = MemoryField::PrefetchIds(NamedIds { ids, mode: named.mode });
+            let names = named.ids.iter().map(|id| ids::name(id)).collect();
+            let carried = MemoryField::PrefetchIds(NamedIds { ids: names, mode: named.mode });
             let field = match &snapshot_ref {
                 None => {
                     plan.content = format!("live {}", to_json(&order));

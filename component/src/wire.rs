@@ -41,8 +41,7 @@ pub fn encode(delegation: &Delegation) -> Result<String, Error> {
                 Mode::Frozen => "frozen",
                 Mode::Live => "live",
             };
-            let prefetch_ids = ids::list(&named.ids, u32::MAX)?.into_iter().map(ids::named).collect();
-            Some(WrittenMemory::Ids { prefetch_ids, mode })
+            Some(WrittenMemory::Ids { prefetch_ids: ids::names(&named.ids)?, mode })
         }
     };
     Ok(to_json(&Written { task: &delegation.task, memory }))
@@ -89,7 +88,7 @@ fn memory(fields: &[(String, Json)], value: Option<&Json>) -> Result<MemoryField
             let names: Vec<String> =
                 (1..).zip(list).map(|(place, value)| id(place, value)).collect::<Result<_, _>>()?;
             // How many are allowed is a setting, which `delegate` and `deliver` know.
-            let ids = ids::list(&names, u32::MAX)?.into_iter().map(ids::named).collect();
+            let ids = ids::names(&names)?;
             Ok(MemoryField::PrefetchIds(NamedIds { ids, mode: self::mode(mode)? }))
         }
         (None, Some(_), _) => Err(malformed("prefetch_ids is not an array".into())),

@@ -56,5 +56,5 @@ fn read(text: &str) -> Marked {
 }
 
 fn names(inside: &str) -> Option<Vec<String>> {
-    inside.split(',').map(|name| ids::id(name.trim()).ok().map(ids::named)).collect()
+    inside.split(',').map(|name| ids::id(name.trim()).ok().map(|id| ids::name(&id))).collect()
 }

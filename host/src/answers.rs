@@ -149,8 +149,9 @@ pub(crate) fn delegation(seen: &Seen, request: &Request, outcome: &DelegationOut
         DelegationOutcome::HandedOver(delegated) => {
             match &delegated.memory {
                 Some(MemoryField::SnapshotRef(name)) => seen.ref_known(name)?,
+                // Names, since the child's host reads them again.
                 Some(MemoryField::PrefetchIds(named)) => {
-                    let ids: Vec<String> = in_order(&named.ids).into_iter().map(String::from).collect();
+                    let ids: Vec<String> = named.ids.iter().map(|name| plain(name).to_owned()).collect();
                     seen.asked(&ids, &asked)?;
                 }
                 None => {}
@@ -255,8 +256,8 @@ pub(crate) fn forgotten(seen: &Seen, forgotten: &Forgotten) -> Checked {
 /// `wire.decode`: what it names stands in the field.
 pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let names = match &delegation.memory {
-        Some(MemoryField::SnapshotRef(name)) => vec![name.as_str()],
-        Some(MemoryField::PrefetchIds(named)) => in_order(&named.ids),
+        Some(MemoryField::SnapshotRef(name)) => std::slice::from_ref(name),
+        Some(MemoryField::PrefetchIds(named)) => named.ids.as_slice(),
         None => return Ok(()),
     };
     let written = serde_json::from_str(json).unwrap_or(serde_json::Value::Null);
@@ -266,7 +267,7 @@ pub(crate) fn decoded(json: &str, delegation: &Delegation) -> Checked {
     let ids = ids.map(|id| id.as_str().map_or_else(|| id.to_string(), |id| plain(id).to_owned()));
     let known: BTreeSet<String> =
         ids.chain(field("snapshot_ref").and_then(serde_json::Value::as_str).map(String::from)).collect();
-    match names.into_iter().find(|name| !known.contains(*name)) {
+    match names.iter().find(|name| !known.contains(plain(name))) {
         Some(name) => nonsense("what is not in the field", name),
         None => Ok(()),
     }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
-use wasmtime::component::{Component, HasSelf, Instance, Linker};
+use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
 use crate::answers::{self, Nonsense, Seen};
 use crate::contract::{self, *};
 use crate::environment::{Clock, TokenCounter, sha256};
 use crate::exports::Export;
-use crate::generated::{MemoryPrefetch, MemoryPrefetchPre};
+use crate::generated::{MemoryPrefetch, MemoryPrefetchIndices};
 use crate::imports::{State, Unit};
 use crate::limits::{Limits, Meter, Stopped};
 use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
@@ -271,7 +271,7 @@ impl Runtime {
         MemoryPrefetch::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut State<S>| state)
             .map_err(other_world)?;
         let pre = linker.instantiate_pre(&self.component).map_err(other_world)?;
-        let pre = MemoryPrefetchPre::new(pre).map_err(other_world)?;
+        let exports = MemoryPrefetchIndices::new(&pre).map_err(other_world)?;
         let state = State {
             store,
             memories: None,
@@ -283,7 +283,7 @@ impl Runtime {
             meter: Meter::new(&self.limits),
             unit: Unit::new(Export::Describe, 0, 0),
         };
-        Ok(Prefetch { runtime: self.clone(), pre, sandbox: Sandbox::Empty(Box::new(state)) })
+        Ok(Prefetch { runtime: self.clone(), pre, exports, sandbox: Sandbox::Empty(Box::new(state)) })
     }
 }
 
@@ -341,7 +341,9 @@ struct Running<S: Store + 'static> {
 /// instance; a new one, for another session, takes about 50 µs.
 pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,
-    pre: MemoryPrefetchPre<State<S>>,
+    pre: InstancePre<State<S>>,
+    /// Where in the component its exports are.
+    exports: MemoryPrefetchIndices,
     sandbox: Sandbox<S>,
 }
 
@@ -682,8 +684,8 @@ impl<S: Store + 'static> Prefetch<S> {
             wasm.set_hostcall_fuel(self.runtime.limits.bytes_out);
             wasm.epoch_deadline_trap();
             wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
-            let made = self.pre.instance_pre().instantiate(&mut wasm).and_then(|instance| {
-                let exports = MemoryPrefetch::new(&mut wasm, &instance)?;
+            let made = self.pre.instantiate(&mut wasm).and_then(|instance| {
+                let exports = self.exports.load(&mut wasm, &instance)?;
                 Ok((instance, exports))
             });
             match made {

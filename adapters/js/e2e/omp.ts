@@ -4,7 +4,7 @@
 
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
-import { PACKAGE } from './pi_store.js';
+import { PACKAGE } from './project.js';
 import { runToEnd } from './pi_process.js';
 import type { Finished, RunOptions } from './pi_process.js';
 

@@ -1,7 +1,7 @@
 // Runs the real OpenCode, in a home of its own, against a scripted model, set up as a user would have it. Nothing of
 // the user's own home is read or written, and nothing is fetched from the network.
 
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -126,18 +126,6 @@ export function stop(child: ChildProcess): void {
   } catch {
     // It has ended in the meantime.
   }
-}
-
-/** A directory that is a git repository with one commit, after which its project is named. */
-export function makeProject(directory: string): void {
-  mkdirSync(directory, { recursive: true });
-  // The directory's name makes the commit another one than that of other projects.
-  writeFileSync(join(directory, 'README.md'), `A project in ${directory}.\n`);
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=e2e', '-c', 'user.email=e2e@localhost', ...args], { cwd: directory });
-  git('init', '--quiet');
-  git('add', '.');
-  git('commit', '--quiet', '--message', 'The first commit');
 }
 
 /** Where the program is: as the environment says, else what e2e/package.json pins and npm installed there. */

@@ -6,10 +6,19 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { blockWith, childOf, first, givenIn, givenTo, nothingGiven, timesIn } from './opencode_requests.js';
+import {
+  FIXED_NOTICE,
+  blockWith,
+  childOf,
+  first,
+  givenIn,
+  givenTo,
+  nothingGiven,
+  timesIn,
+} from './opencode_requests.js';
 import { toolResults } from './model_server.js';
 import type { ModelRequest } from './model_server.js';
-import { makeProject } from './opencode.js';
+import { makeProject } from './project.js';
 import { PARENT_AGENT, Scene, task } from './opencode_scene.js';
 import type { Played } from './opencode_scene.js';
 import { until } from './waiting.js';
@@ -229,10 +238,34 @@ scene.test('where the user has switched a project off, too', async () => {
   const project = scene.program.addProject(directory);
   scene.program.addMemory({ id: '22', body: `${MARK} Off.`, agent: PARENT_AGENT, project });
   scene.program.run(['project', 'set', project, '--memory', 'off']);
-  const played = await scene.play([task('Go on.', { prefetch_ids: ['22'] })], { directory });
+  const said: string[] = [];
+  const played = await scene.play([task('Go on.', { prefetch_ids: ['22'] })], {
+    directory,
+    child: (request, step) => {
+      said.push(...toolResults(request));
+      if (step === 1) return { toolCalls: [{ name: 'memory_recall', arguments: { query: 'Off' } }] };
+      return step === 2 ? { toolCalls: [{ name: 'memory_get', arguments: { ids: ['22'] } }] } : undefined;
+    },
+  });
   nothingGiven(played.children[0]!);
+  assert.deepEqual(said, ['Memory is off in this project.', 'Memory is off in this project.']);
   assert.match(told(played)[0]!, /<task_result>\nThe task is done\./);
   assert.match(told(played)[0]!, /Memory is off/);
+});
+
+scene.test('more ids than the user allows: the task goes on, and both are told', async () => {
+  scene.program.run(['setting', 'set', 'max-ids', '1']);
+  try {
+    const played = await scene.play([task('Too many.', { prefetch_ids: ['11', '12'] })]);
+    assert.equal(givenTo(played.children[0]!), FIXED_NOTICE);
+    assert.match(told(played)[0]!, /<task_result>\nThe task is done\./);
+    assert.match(
+      told(played)[0]!,
+      /\[memory-prefetch\] The agent got no memories: .*at most 1 are allowed \(max-ids\)/,
+    );
+  } finally {
+    scene.program.run(['setting', 'unset', 'max-ids']);
+  }
 });
 
 scene.test('a session that is deleted is given nothing any more', async () => {

@@ -8,7 +8,8 @@ import { dirname, join } from 'node:path';
 import { after } from 'node:test';
 import { blockWith } from './opencode_requests.js';
 import { toolResults } from './model_server.js';
-import { PACKAGE, Scene, task } from './opencode_scene.js';
+import { PACKAGE } from './project.js';
+import { Scene, task } from './opencode_scene.js';
 
 const bodies = { '11': 'The login form never autofills.' };
 

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { BLOCK_HEAD, blockWith, childOf, first, givenIn, timesIn } from './opencode_requests.js';
 import type { ModelRequest } from './model_server.js';
-import { PACKAGE, Scene, sessionOf, task } from './opencode_scene.js';
+import { PACKAGE } from './project.js';
+import { Scene, sessionOf, task } from './opencode_scene.js';
 import { until } from './waiting.js';
 
 /** Tokens of the model's window, and what is kept free in it. A step that used up the rest brings a compaction. */

@@ -6,16 +6,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { ModelServer } from './model_server.js';
 import type { ModelRequest, Reply, ToolCall } from './model_server.js';
-import { OpenCode, findOpenCode, makeProject } from './opencode.js';
+import { OpenCode, findOpenCode } from './opencode.js';
+import { PACKAGE, makeProject } from './project.js';
 import type { OpenCodeOptions } from './opencode.js';
 import { OpenCodeServer } from './opencode_server.js';
 import { Program } from './program.js';
-
-/** The package, which is what a user names as the plugin (docs/harnesses.md). */
-export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 
 /** The agent that a user talks to in OpenCode. */
 export const PARENT_AGENT = 'build';

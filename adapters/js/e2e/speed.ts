@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ModelServer } from './model_server.js';
 import { OpenCode, findOpenCode } from './opencode.js';
-import { PACKAGE, SeededStore } from './pi_store.js';
+import { SeededStore } from './pi_store.js';
+import { PACKAGE } from './project.js';
 
 const MEMORIES = 20;
 const BYTES = 1_000;

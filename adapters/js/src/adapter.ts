@@ -108,6 +108,8 @@ export class Adapter {
   #settings: Settings | undefined;
   /** Why there is no client. */
   #broken: string | undefined;
+  /** Why memory is off, as it was logged. */
+  #off: string | undefined;
   readonly #project: Promise<string | undefined>;
   readonly #delegations = new Delegations();
   readonly #children = new Map<string, Child>();
@@ -139,7 +141,8 @@ export class Adapter {
   /** Whether the project's own files leave memory on. Asked each time, since they may change. */
   #memoryOn(): boolean {
     const { on, why } = projectMemory(this.#directory);
-    if (!on) this.#log('info', `memory is off in this project: ${why}`);
+    if (why !== undefined && why !== this.#off) this.#log('info', `memory is off in this project: ${why}`);
+    this.#off = why;
     return on;
   }
 
@@ -336,13 +339,15 @@ export class Adapter {
   async recall(session: Session, { query, agent, limit, part }: Recalling): Promise<string> {
     return this.#tool(session, part, async (host, caller) => {
       const found = await host.recall(caller, query, agent, limit ?? 10);
-      return found.length === 0 ? 'No memories were found.' : found.map(shown).join('\n\n');
+      if (found.length > 0) return found.map(shown).join('\n\n');
+      return (await host.isMemoryOn(caller)) ? 'No memories were found.' : OFF;
     });
   }
 
   async get(session: Session, { ids, part }: { ids: string[]; part?: number | undefined }): Promise<string> {
     return this.#tool(session, part, async (host, caller) => {
       const { memories, unavailable } = await host.get(caller, ids);
+      if (memories.length === 0 && !(await host.isMemoryOn(caller))) return OFF;
       const said = memories.map(shown);
       if (unavailable.length > 0) said.push(`Unavailable: ${unavailable.map((id) => JSON.stringify(id)).join(', ')}.`);
       return said.join('\n\n');
@@ -360,7 +365,7 @@ export class Adapter {
   ): Promise<string> {
     try {
       const caller = await this.#caller(session);
-      if (!caller.memoryOn) return 'Memory is off in this project.';
+      if (!caller.memoryOn) return OFF;
       return inParts(await run(this.#host(), caller), part);
     } catch (error) {
       if (!(error instanceof HostFailure && error.kind === 'policy')) this.#failed('a tool', error);
@@ -386,6 +391,9 @@ export class Adapter {
     return text(error);
   }
 }
+
+/** R13: what a model is told whose user has switched memory off. */
+const OFF = 'Memory is off in this project.';
 
 const UNKNOWN_MODEL: ChildModel = { name: undefined, context: undefined, output: undefined };
 

@@ -84,9 +84,9 @@ Examples:
           stop.abort();
         }
       };
-      const wrong = await examine({ names, run: !values['no-run'] }, stop.signal, (finding) => say(shown(finding)));
-      say(verdict(wrong));
-      return wrong === 0 ? 0 : 1;
+      const tally = await examine({ names, run: !values['no-run'] }, stop.signal, (finding) => say(shown(finding)));
+      say(verdict(tally));
+      return tally.wrong === 0 ? 0 : 1;
     },
   },
 };

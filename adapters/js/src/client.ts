@@ -80,6 +80,10 @@ export class Client {
     return this.#ask('get', [caller, ids]);
   }
 
+  isMemoryOn(caller: Caller): Promise<boolean> {
+    return this.#ask('isMemoryOn', [caller]);
+  }
+
   page(caller: Caller, ref: string, number: number): Promise<Block> {
     return this.#ask('page', [caller, ref, number]);
   }

@@ -123,6 +123,12 @@ export class Service {
     return this.prefetch.get(caller.key, ids);
   }
 
+  /** R13: whether the store leaves memory on for this session, and for its project. */
+  isMemoryOn({ key }: Caller): boolean {
+    const [session] = this.#read(() => this.prefetch.store.sessions([key]));
+    return session?.memoryOn === true && session.project?.memoryOn === true;
+  }
+
   /** R32 */
   page(caller: Caller, ref: string, number: number): Block {
     return this.prefetch.page(caller.key, ref, number);

@@ -19,7 +19,7 @@ export interface Question {
 }
 
 export type Method =
-  'register' | 'taken' | 'claim' | 'replay' | 'recall' | 'get' | 'page' | 'ended' | 'sweep' | 'hello';
+  'register' | 'taken' | 'claim' | 'replay' | 'recall' | 'get' | 'isMemoryOn' | 'page' | 'ended' | 'sweep' | 'hello';
 
 /** What is answered. Errors keep what the other side branches on. */
 export interface Reply {

@@ -86,7 +86,7 @@ test('a new home: nothing is wrong, the store is not made, and a delivery works'
   assert.match(store, /the first delegation makes .*store\.sqlite\n {5}add memories/);
   assert.match(finding(said, 'ok   a delivery on a store of its own'), /the same \d+ bytes after a restart/);
   assert.match(finding(said, 'ok   project'), /dir:[0-9a-f]{12}/);
-  assert.equal(said.lines.at(-1), 'Nothing is wrong.');
+  assert.equal(said.lines.at(-1), 'Nothing that was tried is wrong; see the notes above.');
   assert.ok(!existsSync(dirname(home.store)));
 });
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Capacity, Claim } from '../dist/contract.js';
+import { isInOrder } from '../dist/field.js';
 import { PolicyError, Prefetch } from '../dist/host.js';
 import { Service } from '../dist/service.js';
 import type { Caller, Delegating } from '../dist/service.js';
@@ -72,6 +73,37 @@ test('a field that cannot be read is malformed, and says what is allowed', () =>
       (error) => error instanceof PolicyError && error.error.tag === 'malformed' && why.test(error.message),
       JSON.stringify(memory),
     );
+  }
+});
+
+test('a field that is in order is never one that the policy finds malformed', () => {
+  const on = service();
+  const ids = (count: number) => Array.from({ length: count }, (_, index) => `${index}`);
+  const waited: [unknown, boolean][] = [
+    [undefined, false],
+    [{ prefetch_ids: ['1'] }, false],
+    [{ prefetch_ids: ['#1', '##', ' ', '"', '字', 'x'.repeat(256)] }, false],
+    [{ prefetch_ids: ids(64) }, false],
+    [{ prefetch_ids: ids(65) }, true],
+    [{ prefetch_ids: [] }, true],
+    [{ prefetch_ids: '1' }, true],
+    [{ prefetch_ids: [1] }, true],
+    [{ prefetch_ids: [''] }, true],
+    [{ prefetch_ids: ['#'] }, true],
+    [{ prefetch_ids: ['a\nb'] }, true],
+    [{ prefetch_ids: ['a\u0085b'] }, true],
+    [{ prefetch_ids: ['字'.repeat(86)] }, true],
+    [{ prefetch_ids: ['1'], mode: 'frozen' }, true],
+    [{ snapshot_ref: 'snap_1' }, true],
+    [{}, true],
+    [['1'], true],
+    ['1', true],
+    [1, true],
+  ];
+  for (const [memory, isWaited] of waited) {
+    const shown = JSON.stringify(memory);
+    assert.equal(!isInOrder(memory), isWaited, shown);
+    if (!isWaited) assert.equal(on.register(parent, delegating(`With ${shown}`, memory)).tag, 'handed-over', shown);
   }
 });
 

@@ -11,6 +11,9 @@ import { find } from './start.js';
 /** The harnesses that can be named. */
 export const SUBJECTS = [opencode, pi, omp];
 
+/** How many findings of each kind there were. */
+export type Tally = Record<Finding['state'], number>;
+
 export interface Asked {
   /** Names of harnesses; none: all whose programs are there. */
   names: string[];
@@ -18,11 +21,11 @@ export interface Asked {
   run: boolean;
 }
 
-/** Answers how many findings are wrong. `names` are known ones. */
-export async function examine({ names, run }: Asked, signal: AbortSignal, report: Report): Promise<number> {
-  let wrong = 0;
+/** Answers what was found, counted. `names` are known ones. */
+export async function examine({ names, run }: Asked, signal: AbortSignal, report: Report): Promise<Tally> {
+  const tally: Tally = { ok: 0, note: 0, wrong: 0 };
   const say = (finding: Finding) => {
-    if (finding.state === 'wrong') wrong += 1;
+    tally[finding.state] += 1;
     report(finding);
   };
   const known = await doctor(process.cwd(), say);
@@ -42,11 +45,11 @@ export async function examine({ names, run }: Asked, signal: AbortSignal, report
     const programs = SUBJECTS.map(({ name }) => name).join(', ');
     say({ state: 'note', what: `no harness is on PATH, so none was tried: ${programs}` });
   }
-  return wrong;
+  return tally;
 }
 
 /** The last line. */
-export function verdict(wrong: number): string {
-  if (wrong === 0) return 'Nothing is wrong.';
+export function verdict({ wrong, note }: Tally): string {
+  if (wrong === 0) return note === 0 ? 'Nothing is wrong.' : 'Nothing that was tried is wrong; see the notes above.';
   return wrong === 1 ? 'One thing is wrong: see FAIL above.' : `${wrong} things are wrong: see FAIL above.`;
 }

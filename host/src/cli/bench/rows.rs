@@ -1,8 +1,9 @@
 //! The rows of `bench`.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use memory_prefetch::contract::{Claim, Delegated, DelegationOutcome, DeliveryOutcome, Hints, MemoryField, SessionKey};
@@ -149,22 +150,16 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let dir = directory()?;
     let path = dir.path().join("store.sqlite");
     let rounds = scope.rounds(200);
-    let (ids, store) = filled(&path, with_warm_up(rounds) + 1, true)?;
+    // Two deliver in each round, and one is what replays.
+    let again = 2 * with_warm_up(rounds);
+    let (ids, store) = filled(&path, again + 1, true)?;
     let mut prefetch = app.runtime()?.open(store)?;
     let mut name = String::new();
-    for number in 0..with_warm_up(rounds) + 1 {
+    for number in 0..=again {
         name = delegate(&mut prefetch, &task(number), &ids)?;
     }
     drop(prefetch);
 
-    let run = |command: &mut Command| -> Result<Vec<u8>, Failure> {
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| broken(&format!("a process cannot be started: {error}")))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(broken(String::from_utf8_lossy(&output.stderr).trim())),
-        }
-    };
     // The code that the first one compiles is for the others; the user's own cache is left alone.
     let ours = |verb: &str, number: usize| {
         let mut command = Command::new(&program);
@@ -179,7 +174,7 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
         }
         command
     };
-    let block = run(&mut ours("deliver", with_warm_up(rounds)))?;
+    let block = Process::start(&mut ours("deliver", again))?.all()?;
     let theirs = || {
         let mut command = Command::new("sqlite3");
         command.arg(&path).arg(READ.replace("?1", &format!("'{name}'")));
@@ -187,22 +182,29 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     };
     let has_sqlite3 =
         Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success());
-    if !has_sqlite3 {
-        tell(app, "the program sqlite3 is not here: processes are compared with nothing");
-    } else if run(&mut theirs())?.len() < MEMORIES * fixture::BODY || block.len() < MEMORIES * fixture::BODY {
+    // It ends a value with a line break.
+    let row = if has_sqlite3 { Process::start(&mut theirs())?.all()?.len() } else { 0 };
+    if block.len() < MEMORIES * fixture::BODY || (has_sqlite3 && row < MEMORIES * fixture::BODY) {
         return Err(broken("a process did not print the block"));
     }
-    let [deliver, replay, sqlite3] = turn_by_turn(
+    let until = |mut command: Command, bytes| {
+        let (took, process) = timed(|| Process::start(&mut command)?.read(bytes))?;
+        process.all()?;
+        Ok::<_, Failure>(took)
+    };
+    let [deliver, replay, ended, sqlite3] = turn_by_turn(
         rounds,
         [
-            &mut |round| Ok::<_, Failure>(timed(|| run(&mut ours("deliver", round)))?.0),
-            &mut |_| Ok(timed(|| run(&mut ours("replay", with_warm_up(rounds))))?.0),
-            &mut |_| if has_sqlite3 { Ok(timed(|| run(&mut theirs()))?.0) } else { Ok(Duration::ZERO) },
+            &mut |round| until(ours("deliver", 2 * round), block.len()),
+            &mut |_| until(ours("replay", again), block.len()),
+            &mut |round| Ok(timed(|| Process::start(&mut ours("deliver", 2 * round + 1))?.all())?.0),
+            &mut |_| if has_sqlite3 { until(theirs(), row) } else { Ok(Duration::ZERO) },
         ],
     )?;
     let mut figures = vec![
         alone("start", "new process to delivered block", &deliver, Some(20e-3)),
         alone("start", "new process to replayed block", &replay, Some(20e-3)),
+        alone("start", "new process that delivers, to its end", &ended, None),
     ];
     if has_sqlite3 {
         let against = ("sqlite3", &sqlite3);
@@ -210,8 +212,44 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
             ratio("start", "the first / sqlite3 that reads the row", [("deliver", &deliver), against], Some(2.0)),
             ratio("start", "the second / sqlite3 that reads the row", [("replay", &replay), against], Some(2.0)),
         ]);
+    } else {
+        tell(app, "  the program sqlite3 is not here: there is nothing to compare a new process with");
     }
     Ok(figures)
+}
+
+/// A process whose output is read as it comes.
+struct Process {
+    child: Child,
+    output: ChildStdout,
+    read: Vec<u8>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Result<Process, Failure> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = started.map_err(|error| broken(&format!("a process cannot be started: {error}")))?;
+        let output = child.stdout.take().ok_or_else(|| broken("a process has no output"))?;
+        Ok(Process { child, output, read: Vec::new() })
+    }
+
+    /// Until so many bytes are there.
+    fn read(mut self, bytes: usize) -> Result<Process, Failure> {
+        self.read.resize(bytes, 0);
+        let all = self.output.read_exact(&mut self.read);
+        all.map_err(|error| broken(&format!("a process printed less than it should: {error}")))?;
+        Ok(self)
+    }
+
+    /// Until its end.
+    fn all(mut self) -> Result<Vec<u8>, Failure> {
+        let read = self.output.read_to_end(&mut self.read);
+        match read.and_then(|_| self.child.wait()) {
+            Ok(status) if status.success() => Ok(self.read),
+            Ok(status) => Err(broken(&format!("a process failed ({status})"))),
+            Err(error) => Err(broken(&format!("a process cannot be read: {error}"))),
+        }
+    }
 }
 
 /// A large store against a small one.
