@@ -2,7 +2,6 @@
 // it must not keep, and that nothing in it is taken for something else. The cases are those of tests/sqlite_files.rs.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -15,13 +14,13 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { migrations, statements } from '../generated/sql.js';
 import { type Connection, choose, connect } from '../dist/sqlite/driver.js';
 import { handlesOn, identity } from '../dist/sqlite/open_files.js';
 import { type StatementName, sql } from '../dist/sqlite/statements.js';
 import { type SqliteOptions, SqliteStore } from '../dist/sqlite/store.js';
 import { StoreFailure } from '../dist/store.js';
+import { inProcess } from './sqlite_processes.js';
 import { MOVED_AND_ERASED, connectionOf, fillWithMoved, isNoted, leftOf } from './sqlite_moved.js';
 import {
   ALL_OF_PARENT,
@@ -455,27 +454,6 @@ test('no handle is left when the file is closed', { skip: !existsSync('/dev/fd')
 
 // Processes.
 
-/** What another process says, when it has ended. */
-function inProcess(job: string, path: string, number: number): Promise<string> {
-  return said([process.execPath, PROCESS, job, path, `${number}`]);
-}
-
-const PROCESS = fileURLToPath(new URL('./sqlite_process.js', import.meta.url));
-
-function said([program = '', ...args]: string[]): Promise<string> {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  let failed = '';
-  child.stdout.on('data', (data) => (said += data));
-  child.stderr.on('data', (data) => (failed += data));
-  return new Promise((done, fail) => {
-    child.on('close', (code, signal) => {
-      if (code === 0 || signal === 'SIGKILL') done(said);
-      else fail(new Error(failed));
-    });
-  });
-}
-
 test('eight processes open a fresh file at once (F23)', async () => {
   for (let round = 0; round < 3; round += 1) {
     const { path } = place();
@@ -504,53 +482,6 @@ test('a process that ends in the middle', async () => {
   assert.equal(store.addAgent('kept'), false);
   assert.deepEqual(store.snapshots(['snap_lost'], { tag: 'none' }), [undefined]);
   store.close();
-});
-
-test('a process that ends while it makes the store', async () => {
-  const { path } = place();
-  await inProcess('end while it makes the store', path, 0);
-  assert.ok(statSync(path).size > 0 && existsSync(`${path}-journal`), 'this test has lost its point');
-  assert.equal(failure(() => SqliteStore.open(path, EXISTING)).kind, 'absent');
-  const store = SqliteStore.open(path, HASTY);
-  assert.equal(store.addAgent('ada'), true);
-  store.close();
-  assert.equal(existsSync(`${path}-journal`), false);
-  SqliteStore.open(path, EXISTING).close();
-});
-
-// A limit of the size of files fails a write as a disk does, and needs no rights.
-test(
-  'after the disk has failed, the next unit has another connection',
-  { skip: process.platform === 'win32' },
-  async () => {
-    const { path } = fill();
-    // In blocks of 512 or 1024 bytes. Who exceeds it gets a signal, which ends Bun.
-    const limited = `trap '' XFSZ; ulimit -f 2000; exec "$@"`;
-    const answer = await said(['/bin/sh', '-c', limited, 'sh', process.execPath, PROCESS, 'have no room', path, '0']);
-    const [why, isUsedYet, isUsedStill, isAddedAgain] = JSON.parse(answer) as unknown[];
-    assert.match(`${why}`, /reading or writing its file failed|no space is left/);
-    assert.deepEqual([isUsedYet, isUsedStill, isAddedAgain], [true, false, false]);
-    const store = SqliteStore.open(path, HASTY);
-    assert.deepEqual([store.addAgent('before'), store.addAgent('after')], [false, false]);
-    assert.deepEqual(store.memories(['55'], 99), [undefined]);
-    store.close();
-  },
-);
-
-test("an error that is not the disk's leaves the connection", () => {
-  const { path } = fill();
-  const store = SqliteStore.open(path, HASTY);
-  const other = SqliteStore.open(path, HASTY);
-  const connection = connectionOf(store);
-  other.beginUnit('write');
-  assert.equal(failure(() => store.addAgent('ada')).kind, 'busy');
-  other.rollBack();
-  store.beginUnit('write');
-  assert.equal(failure(() => store.insertDelivery(delivery('child', 'x', { snapshotRef: 'none' }))).kind, 'damaged');
-  store.rollBack();
-  store.addAgent('ada');
-  assert.equal(connectionOf(store), connection);
-  for (const one of [store, other]) one.close();
 });
 
 // What the file keeps.

@@ -23,11 +23,7 @@ export function fillWithMoved(connection: Connection): void {
     `${markOf(n)}${version}]`.repeat([5, 15, 25, 60][(7 * n + version) % 4] ?? 0);
   connection.exec('PRAGMA secure_delete=ON; PRAGMA foreign_keys=ON; BEGIN IMMEDIATE');
   for (let n = 0; n < MOVED; n += 1) {
-    connection.run(
-      `INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project, category,
-       body) VALUES (1, 0, 1, 1, :id, 'project', 'ada', 'web', '', :body)`,
-      { id: `${n}`, body: body(n, 1) },
-    );
+    connection.run(ADD, { id: `${n}`, body: body(n, 1) });
   }
   for (let n = 0; n < MOVED; n += 1) {
     const id = (7 * n) % MOVED;
@@ -36,6 +32,10 @@ export function fillWithMoved(connection: Connection): void {
   }
   connection.exec('COMMIT');
 }
+
+/** Adds a memory :id with this :body, inside whatever transaction is open. */
+export const ADD = `INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project,
+  category, body) VALUES (1, 0, 1, 1, :id, 'project', 'ada', 'web', '', :body)`;
 
 const MOVED = 600;
 

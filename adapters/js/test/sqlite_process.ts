@@ -1,11 +1,11 @@
 // One process of several that use a store at once: `node sqlite_process.js JOB FILE NUMBER`. Started by
 // sqlite_files.test.ts.
 
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync, writeSync } from 'node:fs';
 import { choose, connect } from '../dist/sqlite/driver.js';
 import { SqliteStore } from '../dist/sqlite/store.js';
 import { StoreFailure } from '../dist/store.js';
-import { MOVED_AND_ERASED, connectionOf } from './sqlite_moved.js';
+import { ADD, MOVED_AND_ERASED, connectionOf, markOf } from './sqlite_moved.js';
 
 const [job, path = '', number = ''] = process.argv.slice(2);
 const memory = { audience: 'project', category: '', priority: 0, trusted: true } as const;
@@ -66,6 +66,32 @@ switch (job) {
     store.erase(MOVED_AND_ERASED.map(String));
     connectionOf(store).run('COMMIT');
     process.kill(process.pid, 'SIGKILL');
+    break;
+  }
+  case 'go on': {
+    // Adds and erases, and says before each step and after it which one it is.
+    const store = SqliteStore.open(path, { busyTimeoutMs: 60_000 });
+    const say = (line: string) => writeSync(1, `${line}\n`);
+    const step = (what: string, work: () => unknown) => {
+      say(`begin ${what}`);
+      try {
+        store.beginUnit('write');
+        work();
+        store.commit();
+        say(`done ${what}`);
+      } catch (error) {
+        if (!(error instanceof StoreFailure)) throw error;
+        store.rollBack();
+        say(`fail ${error.message}`);
+      }
+    };
+    for (let n = 0; n < Number(number); n += 1) {
+      step(`+${n}`, () =>
+        connectionOf(store).run(ADD, { id: `${n}`, body: markOf(n).repeat([5, 15, 25, 60][n % 4] ?? 0) }),
+      );
+      if (n % 3 === 2) step(`-${n - 2}`, () => store.erase([`${n - 2}`]));
+    }
+    store.close();
     break;
   }
   case 'have no room': {
