@@ -11,8 +11,8 @@ export function inProcess(job: string, path: string, number: number): Promise<st
 }
 
 /**
- * The same, whose files may not become larger than this: that fails a write as a disk does, and needs no rights. In blocks
- * of 512 or 1024 bytes, as the shell has it.
+ * The same, whose files may have so many blocks of 512 bytes: what is beyond that fails as on a disk without room, and
+ * needs no rights.
  */
 export function inLimits(blocks: number, job: string, path: string, number: number): Promise<string> {
   // Who exceeds it gets a signal, which would end Bun.
