@@ -41,7 +41,7 @@ export interface DirectoryEntry {
 
 /**
  * Memories, directory, snapshots, settings and audit in one SQLite file, which several processes may use at once. In
- * one process it should be open in one thread only: where the system does not say which files are open, opening it in
+ * one process it should be open in one thread only: where the system does not say which files are open, closing it in
  * a second one drops the first one's locks.
  *
  * Storage functions that write throw `other` outside a unit of work that writes. Instants beyond `i64` are `too-large`.
