@@ -689,6 +689,27 @@ test('who ends before the log is cut off leaves that to whoever writes next', as
   store.close();
 });
 
+test('the file is written anew only if it has copies', () => {
+  const { path } = place();
+  const store = SqliteStore.open(path);
+  for (const id of ['one', 'two', 'three']) store.addMemory(memory(id, `the body of ${id}`), 1n);
+  const connection = connectionOf(store);
+  const { exec } = connection;
+  const done: string[] = [];
+  connection.exec = (statement) => {
+    if (statement === 'VACUUM') done.push(statement);
+    exec(statement);
+  };
+  write(store, () => store.erase(['one', 'three']));
+  assert.deepEqual(done, []);
+  fillWithMoved(connection);
+  write(store, () => store.erase(['0']));
+  assert.deepEqual(done, ['VACUUM']);
+  write(store, () => store.erase(['5']));
+  assert.deepEqual(done, ['VACUUM']);
+  store.close();
+});
+
 test('no copy of an erased memory is left where it was once (R17)', () => {
   for (const isClosed of [false, true]) {
     const { directory, path } = place();
