@@ -14,6 +14,12 @@ import { sql } from './statements.js';
 /** 'memp': stands in the header of every file of ours, and of no other application's. */
 const APPLICATION_ID = 0x6d65_6d70;
 
+/**
+ * Bytes to which the log is cut when it begins anew, twice as many as SQLite lets come together before it moves them into
+ * the file. Writing over them is faster than making the log longer; an erasure cuts off all of it.
+ */
+const LOG = 8 << 20;
+
 /** How to open a file. */
 export interface OpenOptions {
   /** How long to wait for another process before answering `busy`. */
@@ -71,7 +77,7 @@ function openRecognised(file: string, options: OpenOptions, end: number): Opened
     const schema = patiently(end, () => findSchema(connection));
     if (schema !== undefined) allow(schema, 'read');
     patiently(end, () => writeAheadLog(connection));
-    connection.exec('PRAGMA synchronous=FULL; PRAGMA journal_size_limit=0');
+    connection.exec(`PRAGMA synchronous=FULL; PRAGMA journal_size_limit=${LOG}`);
     setUp(connection);
     patiently(end, () => migrate(connection));
     return found;
