@@ -508,7 +508,7 @@ test('the connection is set up', () => {
       cell_size_check: 1n,
       foreign_keys: 1n,
       journal_mode: 'wal',
-      journal_size_limit: 0n,
+      journal_size_limit: 8_388_608n,
       secure_delete: 1n,
       synchronous: 2n,
       trusted_schema: 0n,
