@@ -310,8 +310,7 @@ impl Lane {
             40..64 => self.claim(chance, at),
             64..68 => self.pick_memory(chance).map(|(id, version)| Step::Recall { id, version }),
             68..72 => {
-                let open =
-                    self.handed.iter().filter(|(_, one)| !one.stripped && !one.brief && one.revoked_at.is_none());
+                let open = self.handed.iter().filter(|(_, one)| one.revoked_at.is_none() && self.is_certain(one));
                 let pick = chance.pick(open.collect());
                 pick.map(|(call, one)| Step::Revoke { call: call.clone(), snapshot_ref: one.snapshot_ref.clone() })
             }
@@ -336,6 +335,11 @@ impl Lane {
         chance.pick(self.memories.iter().collect()).map(|(id, version)| (id.clone(), *version))
     }
 
+    /// No sweep may have taken it.
+    fn is_certain(&self, one: &Handed) -> bool {
+        !one.brief && !one.stripped && one.keep_until > self.swept
+    }
+
     fn number(&mut self) -> String {
         self.count += 1;
         format!("{}-{}", self.name, self.count)
@@ -356,7 +360,7 @@ impl Lane {
 
     /// A claim that must be met.
     pub fn claim(&mut self, chance: &mut Chance, at: u64) -> Option<Step> {
-        let open = self.handed.iter().filter(|(_, one)| !one.brief && one.is_open(at));
+        let open = self.handed.iter().filter(|(_, one)| one.is_open(at) && self.is_certain(one));
         let (call, one) = chance.pick(open.collect())?;
         let snapshot_ref = if chance.one_in(2) { Some(one.snapshot_ref.clone()) } else { None };
         let call = call.clone();
