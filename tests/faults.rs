@@ -1,9 +1,11 @@
-//! Disks that fail. Every operation on a file, one after the other, fails once or from then on, while the host delegates,
+//! Disks that fail. Operations on files fail, each in a run of its own, once or from then on, while the host delegates,
 //! delivers, forgets, sweeps, opens and makes a store; files meet a limit of their size; the power is cut at any moment.
 //! What is answered is an error of the store or the right thing, never a panic; what was acknowledged is on the disk; and
 //! what was not is there whole or not at all.
 //!
-//! `MEMORY_PREFETCH_CUTS=N` makes N files of which the power is cut instead of 12, `MEMORY_PREFETCH_LIMITS=N` as many that meet a limit.
+//! `MEMORY_PREFETCH_FAULTS=1` lets every operation fail; without it, about one in 4, chosen by chance.
+//! `MEMORY_PREFETCH_CUTS=N` cuts the power of N files instead of 4, `MEMORY_PREFETCH_LIMITS=N` lets N meet a limit instead
+//! of 6.
 
 #[path = "reliability/chance.rs"]
 mod chance;
@@ -32,6 +34,7 @@ use chance::Chance;
 use disk::{Fault, Kind, Media};
 use history::{Call, Done, Lane, PATIENT, Prefetch, Step};
 
+const EVERY: &str = "MEMORY_PREFETCH_FAULTS";
 const CUTS: &str = "MEMORY_PREFETCH_CUTS";
 const LIMITS: &str = "MEMORY_PREFETCH_LIMITS";
 
@@ -88,10 +91,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The step of this verb that chance comes to first.
-fn step_of(verb: &str, lane: &Lane, chance: &mut Chance) -> Step {
+/// The step of this verb that comes first, always the same: a failure is repeated with the seed of its run.
+fn step_of(verb: &str, lane: &Lane) -> Step {
+    let mut chance = Chance::new(11);
     for _ in 0..10_000 {
-        let step = lane.clone().choose(chance, START + 100, false);
+        let step = lane.clone().choose(&mut chance, START + 100, false);
         if step.verb() == verb && !matches!(step, Step::Sweep { limit, .. } if limit < 1_000) {
             return step;
         }
@@ -144,9 +148,14 @@ const ALL: &[Kind] = &[
     Kind::Map,
 ];
 
-/// Each of the first operations, and then more and more seldom: those that write a file anew are many.
-fn numbers() -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(1), |number| Some(number + 1 + number / 32))
+/// Which operations are to fail: every one, or by chance about one in so many. Those that write a file anew are many and
+/// alike, so of a sample the gaps grow.
+fn numbers(chance: &mut Chance) -> impl Iterator<Item = usize> + use<> {
+    let every = chance::number(EVERY, 4);
+    let mut chance = Chance::new(chance.next());
+    std::iter::successors(Some(1), move |number| {
+        Some(if every <= 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 32 })
+    })
 }
 
 const fn once(kinds: &'static [Kind]) -> Fault {
@@ -189,11 +198,11 @@ fn every_operation_fails(verbs: &[&str]) {
     disk::install();
     let (template, lane) = template();
     let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let mut chance = Chance::new(chance::seed());
     for verb in verbs {
-        let mut chance = Chance::new(11);
-        let going = Call { at: START + 100, step: step_of(verb, &lane, &mut chance) };
+        let going = Call { at: START + 100, step: step_of(verb, &lane) };
         for (what, fault) in FAULTS {
-            for number in numbers() {
+            for number in numbers(&mut chance) {
                 let fault = Fault { number, ..fault.clone() };
                 let case = format!("{verb}, and {what} fails, number {number}");
                 let (directory, path) = place();
@@ -235,7 +244,7 @@ fn every_operation_fails(verbs: &[&str]) {
     }
     for (verb, [failed, answered]) in counts {
         println!("{verb:>14}: {failed:4} times an operation failed, {answered} times the call did");
-        assert!(failed > 20, "{verb}: nothing has failed");
+        assert!(failed >= FAULTS.len() / 2, "{verb}: hardly anything has failed");
     }
 }
 
@@ -247,8 +256,8 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
     let (template, lane) = template();
     let mut left = 0;
     for verb in ["forget", "sweep", "memory edit"] {
-        let going = Call { at: START + 100, step: step_of(verb, &lane, &mut Chance::new(11)) };
-        for number in numbers() {
+        let going = Call { at: START + 100, step: step_of(verb, &lane) };
+        for number in 1.. {
             let case = format!("{verb}, and everything fails from number {number} on");
             let context = Context(&case);
             let (directory, path) = place();
@@ -273,6 +282,7 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
             }
         }
     }
+    println!("{left} times the log was left to others");
     assert!(left > 10, "the log was seldom left");
 }
 
@@ -327,15 +337,15 @@ fn a_disk_fails_while_a_store_is_opened() {
     left_lane.apply(&added, &Done::Plain);
     let nothing = tempfile::tempdir().unwrap();
 
-    let mut chance = Chance::new(5);
+    let mut chance = Chance::new(chance::seed());
     for (start, from, lane) in [
         ("a store that is not there", &nothing, &Lane::new("a")),
         ("a store", &template, &lane),
         ("a store that was left with its log", &left, &left_lane),
     ] {
-        let mut refused = 0;
+        let (mut failures, mut refused) = (0, 0);
         for (what, fault) in FAULTS {
-            for number in numbers() {
+            for number in numbers(&mut chance) {
                 let fault = Fault { number, ..fault.clone() };
                 let case = format!("{start}, and {what} fails, number {number}");
                 let context = Context(&case);
@@ -345,6 +355,7 @@ fn a_disk_fails_while_a_store_is_opened() {
                 disk::fail(fault.clone());
                 let opened = open(&path);
                 let failed = disk::mend();
+                failures += failed.min(1);
                 if let Err(failure) = &opened {
                     assert!(failed > 0, "{failure}");
                     refused += 1;
@@ -361,8 +372,8 @@ fn a_disk_fails_while_a_store_is_opened() {
                 }
             }
         }
-        println!("{start}: refused {refused} times");
-        assert!(refused > 10, "{start}: nothing has failed");
+        println!("{start}: {failures:4} times an operation failed, opening it {refused} times");
+        assert!(refused >= FAULTS.len() / 2, "{start}: hardly anything has failed");
     }
 }
 
@@ -370,7 +381,7 @@ fn a_disk_fails_while_a_store_is_opened() {
 #[test]
 fn the_power_is_cut() {
     disk::install();
-    let files = chance::number(CUTS, 12);
+    let files = chance::number(CUTS, 4);
     let mut chance = Chance::new(chance::seed());
     let (mut cuts, mut inside) = (0, 0);
     for number in 0..files {
@@ -497,7 +508,7 @@ fn files_meet_a_limit() {
     if let Some(job) = processes::job() {
         return work(job);
     }
-    let files = chance::number(LIMITS, 20);
+    let files = chance::number(LIMITS, 6);
     let mut chance = Chance::new(chance::seed());
     let cache = tempfile::tempdir().unwrap();
     Runtime::builder().cache_dir(cache.path()).build().unwrap();

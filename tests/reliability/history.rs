@@ -758,11 +758,13 @@ pub fn is_left(directory: &Path, lanes: &[Lane], all: bool) -> Option<String> {
         let entry = entry.unwrap();
         let bytes = fs::read(entry.path()).unwrap();
         let name = entry.file_name();
-        for run in bytes.split(|byte| !(b'a'..=b'p').contains(byte)).filter(|run| run.len() >= TAIL) {
-            for window in run.windows(TAIL) {
-                if let Some((id, version)) = gone.get(window) {
-                    return Some(format!("version {version} of {id} in {name:?}"));
-                }
+        let mut run = 0;
+        for (last, byte) in bytes.iter().enumerate() {
+            run = if matches!(byte, b'a'..=b'p') { run + 1 } else { 0 };
+            if run >= TAIL
+                && let Some((id, version)) = gone.get(&bytes[last + 1 - TAIL..=last])
+            {
+                return Some(format!("version {version} of {id} in {name:?}"));
             }
         }
     }
