@@ -255,9 +255,10 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
     disk::install();
     let (template, lane) = template();
     let mut left = 0;
+    let mut chance = Chance::new(chance::seed());
     for verb in ["forget", "sweep", "memory edit"] {
         let going = Call { at: START + 100, step: step_of(verb, &lane) };
-        for number in 1.. {
+        for number in numbers(&mut chance) {
             let case = format!("{verb}, and everything fails from number {number} on");
             let context = Context(&case);
             let (directory, path) = place();
@@ -283,7 +284,7 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
         }
     }
     println!("{left} times the log was left to others");
-    assert!(left > 10, "the log was seldom left");
+    assert!(left > 0, "the log was never left");
 }
 
 /// Says what went on, if that has failed.
