@@ -196,23 +196,18 @@ fn one_file(figures: &Figures, cache: &Path, chance: &mut Chance) {
         let connection = Connection::open(&path).unwrap();
         history::check_any(&connection);
         for (lane, call) in lanes.iter().zip(&going) {
-            let Some(Call { step, .. }) = call else { continue };
+            let Some(call) = call else { continue };
             let mut inside = figures.inside.lock().unwrap();
-            let counts = inside.entry(step.verb()).or_default();
+            let counts = inside.entry(call.step.verb()).or_default();
             counts[0] += 1;
-            match history::was_done(&connection, lane, step) {
+            match history::was_done(&connection, &lane.name, call) {
                 Some(true) => counts[1] += 1,
                 Some(false) => counts[2] += 1,
                 None => {}
             }
         }
         drop(connection);
-        for (lane, call) in lanes.iter_mut().zip(&going) {
-            if let Some(call) = call {
-                lane.resolve(&mut prefetch, &path, call);
-            }
-        }
-        history::check(&mut prefetch, &path, &mut lanes, start + 9_000);
+        history::check_left(&mut prefetch, &path, &mut lanes, &going, start + 9_000);
         if round == ROUNDS - 2 {
             claim_all(&mut prefetch, &path, &mut lanes, chance, start + 9_000);
         }

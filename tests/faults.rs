@@ -109,10 +109,7 @@ fn check_left(media: &Media, lane: &Lane, going: Option<&Call>, chance: &mut Cha
     media.cut(directory.path(), chance);
     let mut lanes = [lane.clone()];
     let mut prefetch = open(&path).unwrap_or_else(|failure| panic!("after a power cut: {failure}"));
-    if let Some(call) = going {
-        lanes[0].resolve(&mut prefetch, &path, call);
-    }
-    history::check(&mut prefetch, &path, &mut lanes, LATER);
+    history::check_left(&mut prefetch, &path, &mut lanes, &[going.cloned()], LATER);
     history::close(prefetch, directory.path(), &lanes);
 }
 
@@ -230,10 +227,7 @@ fn every_operation_fails(verbs: &[&str]) {
                 let context = Context(&case);
                 check_left(&disk::media(), &lanes[0], going, &mut chance);
                 // And this process goes on, on a disk that is whole again.
-                if let Some(call) = going {
-                    lanes[0].resolve(&mut prefetch, &path, call);
-                }
-                history::check(&mut prefetch, &path, &mut lanes, LATER);
+                history::check_left(&mut prefetch, &path, &mut lanes, &[going.cloned()], LATER);
                 history::close(prefetch, directory.path(), &lanes);
                 drop(context);
                 if failed == 0 {
@@ -488,9 +482,7 @@ fn work(job: Job) {
                     std::process::exit(0);
                 }
                 limit_files(None);
-                lane.resolve(prefetch, &path, &going);
-                let mut lanes = [lane.clone()];
-                history::check(prefetch, &path, &mut lanes, at);
+                history::check_left(prefetch, &path, std::slice::from_mut(&mut lane), &[Some(going)], at);
                 processes::say("resolved", &lane);
                 limit(&path);
                 continue;
@@ -538,10 +530,7 @@ fn files_meet_a_limit() {
             }
             assert!(worker.end(), "file {number}");
             let mut prefetch = open(&path).unwrap_or_else(|failure| panic!("file {number}: {failure}"));
-            if let Some(call) = &going {
-                lanes[0].resolve(&mut prefetch, &path, call);
-            }
-            history::check(&mut prefetch, &path, &mut lanes, at + 90);
+            history::check_left(&mut prefetch, &path, &mut lanes, &[going], at + 90);
             history::close(prefetch, directory.path(), &lanes);
         }
     }

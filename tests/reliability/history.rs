@@ -449,8 +449,21 @@ impl Lane {
         }
     }
 
+    /// A call of which nobody knows whether it was done: what its mark says, and nothing is done about it.
+    fn find(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
+        let found = was_done(&Connection::open(path).unwrap(), &self.name, call);
+        match &call.step {
+            // It may have swept, or not.
+            Step::Sweep { .. } => self.apply(call, &Done::Swept { more: true }),
+            _ if found != Some(true) => {}
+            // What it has answered is known when it is made again, which then changes nothing.
+            Step::Delegate { .. } | Step::Deliver { .. } => self.resolve(prefetch, path, call),
+            _ => self.apply(call, &Done::Plain),
+        }
+    }
+
     /// A call of which nobody knows whether it was done is made again, as a harness would.
-    pub fn resolve(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
+    fn resolve(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
         let there = |id: &str| -> Option<String> {
             let found = Connection::open(path).unwrap().query_row(
                 "SELECT body FROM memories WHERE memory_id = ?1",
@@ -470,9 +483,9 @@ impl Lane {
 }
 
 /// Whether a call that was not acknowledged has left its mark: `None` if that cannot be told.
-pub fn was_done(connection: &Connection, lane: &Lane, step: &Step) -> Option<bool> {
+pub fn was_done(connection: &Connection, lane: &str, call: &Call) -> Option<bool> {
     let found = |sql: &str, value: &str| connection.query_row(sql, [value], |_| Ok(())).is_ok();
-    match step {
+    match &call.step {
         Step::Add { id } => Some(found("SELECT 1 FROM memories WHERE memory_id = ?1", id)),
         Step::Edit { id, version } => {
             let text = body(id, *version);
@@ -484,8 +497,12 @@ pub fn was_done(connection: &Connection, lane: &Lane, step: &Step) -> Option<boo
         Step::Revoke { snapshot_ref, .. } => {
             Some(found("SELECT 1 FROM snapshots WHERE snapshot_ref = ?1 AND revoked_at IS NOT NULL", snapshot_ref))
         }
-        Step::SetUp => Some(found("SELECT 1 FROM sessions WHERE session = ?1", &format!("{}-lead", lane.name))),
-        Step::Recall { .. } | Step::End { .. } | Step::Sweep { .. } => None,
+        Step::End { child } => {
+            let ended = "SELECT 1 FROM deliveries WHERE child_session = ?1 AND keep_until <= ";
+            Some(found(&format!("{ended} {}", call.at), child))
+        }
+        Step::SetUp => Some(found("SELECT 1 FROM sessions WHERE session = ?1", &format!("{lane}-lead"))),
+        Step::Recall { .. } | Step::Sweep { .. } => None,
     }
 }
 
@@ -601,6 +618,28 @@ fn snapshot_rows(connection: &Connection) -> BTreeMap<String, Row> {
         Ok((row.get(0)?, found))
     });
     rows.unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// The same, after each lane's last call was not acknowledged, if there is one: it is there whole or not at all; and then it
+/// is made again, and is done once.
+pub fn check_left(prefetch: &mut Prefetch, path: &Path, lanes: &mut [Lane], going: &[Option<Call>], now: u64) {
+    let mut left = lanes.to_vec();
+    let mut unsure = false;
+    for (lane, call) in left.iter_mut().zip(going) {
+        if let Some(call) = call {
+            lane.find(prefetch, path, call);
+            unsure = true;
+        }
+    }
+    if unsure {
+        check(prefetch, path, &mut left, now);
+    }
+    for (lane, call) in lanes.iter_mut().zip(going) {
+        if let Some(call) = call {
+            lane.resolve(prefetch, path, call);
+        }
+    }
+    check(prefetch, path, lanes, now);
 }
 
 /// The store holds what was acknowledged, whole, and nothing else. No call is going on. `now`: a time after all calls.
