@@ -39,8 +39,7 @@ struct Job {
     far: bool,
 }
 
-fn open(path: &Path, cache: &Path) -> Prefetch {
-    let runtime = Runtime::builder().cache_dir(cache).build().unwrap();
+fn open(runtime: &Runtime, path: &Path) -> Prefetch {
     runtime.open(SqliteStore::open(path, &PATIENT).unwrap()).unwrap()
 }
 
@@ -49,7 +48,8 @@ fn work(job: Job) {
     const STEPS: u64 = 1_000;
     let Job { path, cache, mut lane, seed, at, far } = job;
     let mut chance = Chance::new(seed);
-    let mut prefetch = open(&path, &cache);
+    let runtime = Runtime::builder().cache_dir(cache).build().unwrap();
+    let mut prefetch = open(&runtime, &path);
     processes::say("open", &());
     for at in at..at + STEPS {
         let call = Call { at, step: lane.choose(&mut chance, at, far) };
@@ -138,7 +138,7 @@ struct Figures {
 const ROUNDS: u64 = 9;
 
 /// One file, from before it is made until everything in it is swept.
-fn one_file(figures: &Figures, cache: &Path, chance: &mut Chance) {
+fn one_file(figures: &Figures, runtime: &Runtime, cache: &Path, chance: &mut Chance) {
     let directory = Kept(Some(tempfile::tempdir().unwrap()));
     let directory = directory.0.as_ref().unwrap().path();
     let path = directory.join("store.db");
@@ -192,7 +192,7 @@ fn one_file(figures: &Figures, cache: &Path, chance: &mut Chance) {
             going.push(heard.going);
         }
 
-        let mut prefetch = open(&path, cache);
+        let mut prefetch = open(runtime, &path);
         let connection = Connection::open(&path).unwrap();
         history::check_any(&connection);
         for (lane, call) in lanes.iter().zip(&going) {
@@ -249,15 +249,15 @@ fn killed_at_random() {
     let crashes = chance::number(CRASHES, 1_000);
     let seed = chance::seed();
     let cache = tempfile::tempdir().unwrap();
-    Runtime::builder().cache_dir(cache.path()).build().unwrap();
+    let runtime = Runtime::builder().cache_dir(cache.path()).build().unwrap();
     let figures = Figures::default();
     std::thread::scope(|scope| {
         let files = |number| {
-            let (figures, cache) = (&figures, cache.path());
+            let (figures, runtime, cache) = (&figures, &runtime, cache.path());
             move || {
                 let mut chance = Chance::new(seed.wrapping_add(number));
                 while figures.kills.load(Ordering::Relaxed) < crashes {
-                    one_file(figures, cache, &mut chance);
+                    one_file(figures, runtime, cache, &mut chance);
                 }
             }
         };

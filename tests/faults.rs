@@ -281,6 +281,35 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
     assert!(left > 0, "the log was never left");
 }
 
+/// What SQLite keeps in memory may not go together any more after its disk has failed it: its search index has taken a sound
+/// file for damaged. The call is made again in the same process, on a disk that is whole.
+#[test]
+fn a_process_whose_disk_has_failed_goes_on() {
+    disk::install();
+    let (template, lane) = template();
+    let going = Call { at: START + 100, step: step_of("memory edit", &lane) };
+    let mut again = 0;
+    for number in 1.. {
+        let case = format!("everything fails from number {number} on");
+        let context = Context(&case);
+        let (directory, path) = place();
+        copy(template.path(), directory.path());
+        let mut prefetch = open(&path).unwrap();
+        disk::fail(Fault { number, ..for_good(ALL) });
+        let done = history::run(&mut prefetch, &lane.name, &going);
+        let failed = disk::mend();
+        if done.is_err() {
+            history::run(&mut prefetch, &lane.name, &going).unwrap();
+            again += 1;
+        }
+        drop(context);
+        if failed == 0 {
+            break;
+        }
+    }
+    assert!(again > 10, "nothing has failed");
+}
+
 /// Says what went on, if that has failed.
 struct Context<'a>(&'a str);
 
