@@ -3,8 +3,8 @@
 //! What is answered is an error of the store or the right thing, never a panic; what was acknowledged is on the disk; and
 //! what was not is there whole or not at all.
 //!
-//! `MEMORY_PREFETCH_FAULTS=1` lets every operation fail; without it, about one in 4, chosen by chance.
-//! `MEMORY_PREFETCH_CUTS=N` cuts the power of N files instead of 4, `MEMORY_PREFETCH_LIMITS=N` lets N meet a limit instead
+//! `MEMORY_PREFETCH_FAULTS=1` lets every operation fail; without it, about one in 5, chosen by chance.
+//! `MEMORY_PREFETCH_CUTS=N` cuts the power of N files instead of 3, `MEMORY_PREFETCH_LIMITS=N` lets N meet a limit instead
 //! of 6.
 
 #[path = "reliability/chance.rs"]
@@ -148,7 +148,7 @@ const ALL: &[Kind] = &[
 /// Which operations are to fail: every one, or by chance about one in so many. Those that write a file anew are many and
 /// alike, so of a sample the gaps grow.
 fn numbers(chance: &mut Chance) -> impl Iterator<Item = usize> + use<> {
-    let every = chance::number(EVERY, 4);
+    let every = chance::number(EVERY, 5);
     let mut chance = Chance::new(chance.next());
     std::iter::successors(Some(1), move |number| {
         Some(if every <= 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 32 })
@@ -405,7 +405,7 @@ fn a_disk_fails_while_a_store_is_opened() {
 #[test]
 fn the_power_is_cut() {
     disk::install();
-    let files = chance::number(CUTS, 4);
+    let files = chance::number(CUTS, 3);
     let mut chance = Chance::new(chance::seed());
     let (mut cuts, mut inside) = (0, 0);
     for number in 0..files {
