@@ -5,7 +5,7 @@
 //!
 //! `MEMORY_PREFETCH_FAULTS=1` lets every operation fail; without it, about one in 5, chosen by chance.
 //! `MEMORY_PREFETCH_CUTS=N` cuts the power of N files instead of 3, `MEMORY_PREFETCH_LIMITS=N` lets N meet a limit instead
-//! of 6.
+//! of 4.
 
 #[path = "reliability/chance.rs"]
 mod chance;
@@ -151,7 +151,7 @@ fn numbers(chance: &mut Chance) -> impl Iterator<Item = usize> + use<> {
     let every = chance::number(EVERY, 5);
     let mut chance = Chance::new(chance.next());
     std::iter::successors(Some(1), move |number| {
-        Some(if every <= 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 32 })
+        Some(if every <= 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 8 })
     })
 }
 
@@ -530,7 +530,7 @@ fn files_meet_a_limit() {
     if let Some(job) = processes::job() {
         return work(job);
     }
-    let files = chance::number(LIMITS, 6);
+    let files = chance::number(LIMITS, 4);
     let mut chance = Chance::new(chance::seed());
     let cache = tempfile::tempdir().unwrap();
     Runtime::builder().cache_dir(cache.path()).build().unwrap();
