@@ -148,11 +148,15 @@ const ALL: &[Kind] = &[
 /// Which operations are to fail: every one, or by chance about one in so many. Those that write a file anew are many and
 /// alike, so of a sample the gaps grow.
 fn numbers(chance: &mut Chance) -> impl Iterator<Item = usize> + use<> {
-    let every = chance::number(EVERY, 5);
+    let every = every();
     let mut chance = Chance::new(chance.next());
     std::iter::successors(Some(1), move |number| {
-        Some(if every <= 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 8 })
+        Some(if every == 1 { number + 1 } else { number + 1 + chance.below(2 * every - 1) + number / 8 })
     })
+}
+
+fn every() -> usize {
+    chance::number(EVERY, 5).max(1)
 }
 
 const fn once(kinds: &'static [Kind]) -> Fault {
@@ -249,10 +253,9 @@ fn an_erasure_that_was_not_finished_is_finished_by_others() {
     disk::install();
     let (template, lane) = template();
     let mut left = 0;
-    let mut chance = Chance::new(chance::seed());
     for verb in ["forget", "sweep", "memory edit"] {
         let going = Call { at: START + 100, step: step_of(verb, &lane) };
-        for number in numbers(&mut chance) {
+        for number in (1..).step_by(every()) {
             let case = format!("{verb}, and everything fails from number {number} on");
             let context = Context(&case);
             let (directory, path) = place();
