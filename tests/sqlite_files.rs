@@ -797,13 +797,10 @@ fn no_word_of_an_erased_memory_is_left() {
     assert_eq!(sound, 0);
 }
 
-/// SQLite moves rows from page to page, to make room for others, and leaves copies behind.
-#[test]
-fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
-    let (directory, path) = place();
-    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+/// Rows of many lengths, of which two thirds were made longer or shorter, so that SQLite had to make room.
+fn fill_with_moved(path: &Path) {
     let body = |n: usize, version: usize| format!("[{n:05} {version}]").repeat([5, 15, 25, 60][(7 * n + version) % 4]);
-    let connection = Connection::open(&path).unwrap();
+    let connection = Connection::open(path).unwrap();
     connection.execute_batch("PRAGMA secure_delete = ON; BEGIN IMMEDIATE").unwrap();
     for n in 0..600 {
         let sql = "INSERT INTO memories (trusted, priority, created_at, updated_at, memory_id, audience, owner, project, category, body)
@@ -814,7 +811,14 @@ fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
         connection.execute("UPDATE memories SET body = ?2 WHERE memory_id = ?1", (n.to_string(), body(n, 2))).unwrap();
     }
     connection.execute_batch("COMMIT").unwrap();
-    drop(connection);
+}
+
+/// SQLite moves rows from page to page, to make room for others, and leaves copies behind.
+#[test]
+fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
+    let (directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    fill_with_moved(&path);
     let erased: Vec<usize> = (0..600).filter(|n| n % 5 == 0).collect();
     let ids: Vec<String> = erased.iter().map(usize::to_string).collect();
     write(&mut store, |store| store.erase(&ids));
@@ -825,6 +829,28 @@ fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
     assert!(!store.is_scrub_due());
     assert_eq!(store.all_memories(0, 999).unwrap().len(), 480);
     assert!(found.contains(&b"[00001 "[..]));
+}
+
+/// A large file is not written anew for each memory that is erased.
+#[test]
+fn the_file_is_written_anew_only_if_it_has_copies() {
+    let (_directory, path) = place();
+    let mut store = SqliteStore::open(&path, &PATIENT).unwrap();
+    for id in ["one", "two", "three"] {
+        store.add_memory(&memory(Some(id), &format!("the body of {id}")), 1).unwrap();
+    }
+    // VACUUM raises it.
+    let connection = Connection::open(&path).unwrap();
+    let version = || connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)).unwrap();
+    let before = version();
+    write(&mut store, |store| store.erase(&texts(&["one", "three"])));
+    assert_eq!(version(), before);
+    fill_with_moved(&path);
+    write(&mut store, |store| store.erase(&texts(&["0"])));
+    let anew = version();
+    assert!(anew > before);
+    write(&mut store, |store| store.erase(&texts(&["5"])));
+    assert_eq!(version(), anew);
 }
 
 /// FTS5 keeps how the first term of each page begins, whole where its neighbour is close, also when that term is deleted.

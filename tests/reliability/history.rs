@@ -310,8 +310,7 @@ impl Lane {
             40..64 => self.claim(chance, at),
             64..68 => self.pick_memory(chance).map(|(id, version)| Step::Recall { id, version }),
             68..72 => {
-                let open =
-                    self.handed.iter().filter(|(_, one)| !one.stripped && !one.brief && one.revoked_at.is_none());
+                let open = self.handed.iter().filter(|(_, one)| one.revoked_at.is_none() && self.is_certain(one));
                 let pick = chance.pick(open.collect());
                 pick.map(|(call, one)| Step::Revoke { call: call.clone(), snapshot_ref: one.snapshot_ref.clone() })
             }
@@ -336,6 +335,11 @@ impl Lane {
         chance.pick(self.memories.iter().collect()).map(|(id, version)| (id.clone(), *version))
     }
 
+    /// No sweep may have taken it.
+    fn is_certain(&self, one: &Handed) -> bool {
+        !one.brief && !one.stripped && one.keep_until > self.swept
+    }
+
     fn number(&mut self) -> String {
         self.count += 1;
         format!("{}-{}", self.name, self.count)
@@ -356,7 +360,7 @@ impl Lane {
 
     /// A claim that must be met.
     pub fn claim(&mut self, chance: &mut Chance, at: u64) -> Option<Step> {
-        let open = self.handed.iter().filter(|(_, one)| !one.brief && one.is_open(at));
+        let open = self.handed.iter().filter(|(_, one)| one.is_open(at) && self.is_certain(one));
         let (call, one) = chance.pick(open.collect())?;
         let snapshot_ref = if chance.one_in(2) { Some(one.snapshot_ref.clone()) } else { None };
         let call = call.clone();
@@ -445,8 +449,21 @@ impl Lane {
         }
     }
 
+    /// A call of which nobody knows whether it was done: what its mark says, and nothing is done about it.
+    fn find(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
+        let found = was_done(&Connection::open(path).unwrap(), &self.name, call);
+        match &call.step {
+            // It may have swept, or not.
+            Step::Sweep { .. } => self.apply(call, &Done::Swept { more: true }),
+            _ if found != Some(true) => {}
+            // What it has answered is known when it is made again, which then changes nothing.
+            Step::Delegate { .. } | Step::Deliver { .. } => self.resolve(prefetch, path, call),
+            _ => self.apply(call, &Done::Plain),
+        }
+    }
+
     /// A call of which nobody knows whether it was done is made again, as a harness would.
-    pub fn resolve(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
+    fn resolve(&mut self, prefetch: &mut Prefetch, path: &Path, call: &Call) {
         let there = |id: &str| -> Option<String> {
             let found = Connection::open(path).unwrap().query_row(
                 "SELECT body FROM memories WHERE memory_id = ?1",
@@ -466,9 +483,9 @@ impl Lane {
 }
 
 /// Whether a call that was not acknowledged has left its mark: `None` if that cannot be told.
-pub fn was_done(connection: &Connection, lane: &Lane, step: &Step) -> Option<bool> {
+pub fn was_done(connection: &Connection, lane: &str, call: &Call) -> Option<bool> {
     let found = |sql: &str, value: &str| connection.query_row(sql, [value], |_| Ok(())).is_ok();
-    match step {
+    match &call.step {
         Step::Add { id } => Some(found("SELECT 1 FROM memories WHERE memory_id = ?1", id)),
         Step::Edit { id, version } => {
             let text = body(id, *version);
@@ -480,8 +497,12 @@ pub fn was_done(connection: &Connection, lane: &Lane, step: &Step) -> Option<boo
         Step::Revoke { snapshot_ref, .. } => {
             Some(found("SELECT 1 FROM snapshots WHERE snapshot_ref = ?1 AND revoked_at IS NOT NULL", snapshot_ref))
         }
-        Step::SetUp => Some(found("SELECT 1 FROM sessions WHERE session = ?1", &format!("{}-lead", lane.name))),
-        Step::Recall { .. } | Step::End { .. } | Step::Sweep { .. } => None,
+        Step::End { child } => {
+            let ended = "SELECT 1 FROM deliveries WHERE child_session = ?1 AND keep_until <= ";
+            Some(found(&format!("{ended} {}", call.at), child))
+        }
+        Step::SetUp => Some(found("SELECT 1 FROM sessions WHERE session = ?1", &format!("{lane}-lead"))),
+        Step::Recall { .. } | Step::Sweep { .. } => None,
     }
 }
 
@@ -597,6 +618,28 @@ fn snapshot_rows(connection: &Connection) -> BTreeMap<String, Row> {
         Ok((row.get(0)?, found))
     });
     rows.unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// The same, after each lane's last call was not acknowledged, if there is one: it is there whole or not at all; and then it
+/// is made again, and is done once.
+pub fn check_left(prefetch: &mut Prefetch, path: &Path, lanes: &mut [Lane], going: &[Option<Call>], now: u64) {
+    let mut left = lanes.to_vec();
+    let mut unsure = false;
+    for (lane, call) in left.iter_mut().zip(going) {
+        if let Some(call) = call {
+            lane.find(prefetch, path, call);
+            unsure = true;
+        }
+    }
+    if unsure {
+        check(prefetch, path, &mut left, now);
+    }
+    for (lane, call) in lanes.iter_mut().zip(going) {
+        if let Some(call) = call {
+            lane.resolve(prefetch, path, call);
+        }
+    }
+    check(prefetch, path, lanes, now);
 }
 
 /// The store holds what was acknowledged, whole, and nothing else. No call is going on. `now`: a time after all calls.
@@ -754,11 +797,13 @@ pub fn is_left(directory: &Path, lanes: &[Lane], all: bool) -> Option<String> {
         let entry = entry.unwrap();
         let bytes = fs::read(entry.path()).unwrap();
         let name = entry.file_name();
-        for run in bytes.split(|byte| !(b'a'..=b'p').contains(byte)).filter(|run| run.len() >= TAIL) {
-            for window in run.windows(TAIL) {
-                if let Some((id, version)) = gone.get(window) {
-                    return Some(format!("version {version} of {id} in {name:?}"));
-                }
+        let mut run = 0;
+        for (last, byte) in bytes.iter().enumerate() {
+            run = if matches!(byte, b'a'..=b'p') { run + 1 } else { 0 };
+            if run >= TAIL
+                && let Some((id, version)) = gone.get(&bytes[last + 1 - TAIL..=last])
+            {
+                return Some(format!("version {version} of {id} in {name:?}"));
             }
         }
     }

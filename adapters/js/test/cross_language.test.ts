@@ -2,8 +2,8 @@
 // the program, which MEMORY_PREFETCH_PROGRAM names (default: the debug build).
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url';
 import type { Request, SessionKey } from '../dist/contract.js';
 import { Prefetch } from '../dist/host.js';
 import { SqliteStore } from '../dist/sqlite/store.js';
+import { MOVED_AND_ERASED, connectionOf, fillWithMoved, isNoted, leftOf } from './sqlite_moved.js';
+import { place } from './sqlite_rows.js';
 
 const PROGRAM =
   process.env['MEMORY_PREFETCH_PROGRAM'] ??
@@ -162,6 +164,35 @@ test('what one host erases, the other one does not replay', async () => {
   const replayed = rustJson(file, 'replay', '--session', 'one')['blocks'] as { text: string }[];
   assert.ok(!replayed[0]?.text.includes(BODIES[4]!));
   assert.ok(replayed[0]?.text.includes(BODIES[2]!));
+});
+
+test('what one host could not take out of the file, the other one does', async () => {
+  // This one ends after its commit, before the log is cut off.
+  const { directory, path } = place();
+  const made = SqliteStore.open(path);
+  fillWithMoved(connectionOf(made));
+  made.close();
+  const ending = fileURLToPath(new URL('./sqlite_process.js', import.meta.url));
+  spawnSync(process.execPath, [ending, 'end before the log is cut off', path, '0']);
+  assert.ok(leftOf(`${path}-wal`).length > 0);
+  rust(path, 'agent', 'add', 'anybody');
+  assert.deepEqual(leftOf(path), []);
+  assert.deepEqual(readdirSync(directory), ['store.db']);
+
+  // The program in Rust erases while somebody reads.
+  const second = place();
+  const store = SqliteStore.open(second.path, { busyTimeoutMs: 0 });
+  fillWithMoved(connectionOf(store));
+  store.beginUnit('read');
+  assert.notEqual(store.memories(['0'], 99_999)[0], undefined);
+  rust(second.path, 'memory', 'forget', ...MOVED_AND_ERASED.map(String));
+  store.commit();
+  assert.ok(isNoted(store));
+  assert.ok(leftOf(`${second.path}-wal`).length > 0);
+  store.addAgent('anybody');
+  assert.equal(isNoted(store), false);
+  for (const name of readdirSync(second.directory)) assert.deepEqual(leftOf(join(second.directory, name)), [], name);
+  store.close();
 });
 
 test('both find the same by a search, and their audits are one', async () => {

@@ -2,7 +2,6 @@
 // it must not keep, and that nothing in it is taken for something else. The cases are those of tests/sqlite_files.rs.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -15,12 +14,14 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { migrations, statements } from '../generated/sql.js';
 import { type Connection, choose, connect } from '../dist/sqlite/driver.js';
+import { handlesOn, identity } from '../dist/sqlite/open_files.js';
 import { type StatementName, sql } from '../dist/sqlite/statements.js';
 import { type SqliteOptions, SqliteStore } from '../dist/sqlite/store.js';
 import { StoreFailure } from '../dist/store.js';
+import { inProcess } from './sqlite_processes.js';
+import { MOVED_AND_ERASED, connectionOf, fillWithMoved, isNoted, leftOf } from './sqlite_moved.js';
 import {
   ALL_OF_PARENT,
   delivery,
@@ -95,6 +96,7 @@ test('a file that is not there', () => {
   assert.equal(existsSync(path), false);
   assert.equal(failure(() => SqliteStore.open(join(directory, 'no', 'directory'))).kind, 'absent');
   assert.equal(failure(() => SqliteStore.open(directory)).kind, 'absent');
+  assert.equal(failure(() => SqliteStore.open(join(directory, 'x'.repeat(5_000)))).kind, 'absent');
   writeFileSync(path, '');
   isRefusedAs('absent', /is empty/, path, EXISTING);
 });
@@ -179,6 +181,63 @@ test('a file that was cut off', () => {
   }
   writeFileSync(path, whole);
   SqliteStore.open(path).close();
+});
+
+test('a file whose end was half-written beside its log', () => {
+  const { path } = fill();
+  const store = SqliteStore.open(path);
+  store.addMemory(memory('55', 'fifty-five '.repeat(2_000)), 1n);
+  for (const ending of [1, 511, 4_095]) {
+    const { file } = crashed(path);
+    writeFileSync(file, Buffer.concat([readFileSync(path), Buffer.alloc(ending, 0xa5)]));
+    const left = SqliteStore.open(file, EXISTING);
+    assert.deepEqual(
+      left.memories(['11', '55'], 99_999).map((found) => found?.body?.length),
+      [6, 22_000],
+      `${ending}`,
+    );
+    left.close();
+    // Without its log, it is what was cut off.
+    assert.equal(existsSync(`${file}-wal`), false);
+    writeFileSync(file, Buffer.concat([readFileSync(file), Buffer.alloc(ending)]));
+    isRefusedAs('damaged', /was cut off/, file);
+  }
+  store.close();
+});
+
+/** The journal of a transaction on a file that had this many pages of 4096 bytes; sectors of 512 bytes. */
+function journalOf(pages: number): Buffer {
+  const journal = Buffer.alloc(512);
+  journal.write('d9d505f920a163d7', 'hex');
+  journal.writeUInt32BE(pages, 16);
+  journal.writeUInt32BE(512, 20);
+  journal.writeUInt32BE(4_096, 24);
+  return journal;
+}
+
+test('a file whose first transaction was not finished', () => {
+  const { path } = fill();
+  const whole = readFileSync(path);
+  const lefts = [4_096, 512, 50].map((size) => whole.subarray(0, size));
+  for (const left of [whole, ...lefts, Buffer.alloc(4_096), Buffer.alloc(1_000, 0xa5), Buffer.alloc(0)]) {
+    writeFileSync(path, left);
+    writeFileSync(`${path}-journal`, journalOf(0));
+    isRefusedAs('absent', /no store was made there yet/, path, EXISTING);
+    const store = SqliteStore.open(path, HASTY);
+    assert.deepEqual(store.memories(['11'], 99), [undefined]);
+    store.addAgent('ada');
+    store.close();
+    // It is one of ours again.
+    const again = SqliteStore.open(path, EXISTING);
+    assert.equal(again.addAgent('ada'), false);
+    again.close();
+  }
+  // The journal of a file that had pages before says nothing of the kind, nor does what is none.
+  for (const journal of [journalOf(1), journalOf(0).subarray(0, 19), Buffer.alloc(512)]) {
+    writeFileSync(path, 'not a database '.repeat(1_000));
+    writeFileSync(`${path}-journal`, journal);
+    isRefusedAs('damaged', /is not an SQLite file/, path);
+  }
 });
 
 test('a file that was cut to nothing beside its log', () => {
@@ -342,6 +401,9 @@ test('opening does not drop the locks of this process', async () => {
   store.lock().release();
   assert.equal(await inProcess('take', path, 0), 'busy');
   store.addAgent('ada');
+  // Nor does looking through its pages.
+  write(store, () => store.erase(['nobody']));
+  assert.equal(await inProcess('take', path, 0), 'busy');
   store.close();
   assert.equal(await inProcess('take', path, 0), 'taken');
   // Neither those of somebody else in this process, where the system says what is open.
@@ -363,23 +425,34 @@ test('closing a handle would drop them', { skip: process.platform === 'win32' },
   store.close();
 });
 
-// Processes.
+test('no handle is left when the file is closed', { skip: !existsSync('/dev/fd') }, () => {
+  const { path } = fill();
+  const file = identity(statSync(path, { bigint: true }));
+  assert.equal(handlesOn(file), 0);
+  const store = SqliteStore.open(path);
+  const other = SqliteStore.open(path);
+  const driver = choose(undefined) === 'node' ? 'better' : 'node';
+  assert.match(failure(() => SqliteStore.open(path, { driver })).why, /is open in this process already/);
+  store.close();
+  assert.ok(handlesOn(file) > 0);
+  other.close();
+  assert.equal(handlesOn(file), 0);
+  // One stays where another thread has the file open, until the next time.
+  const theirs = direct(path);
+  theirs.once('SELECT count(*) FROM agents');
+  SqliteStore.open(path).close();
+  assert.ok(handlesOn(file) > 1);
+  theirs.close();
+  assert.equal(handlesOn(file), 1);
+  SqliteStore.open(path).close();
+  assert.equal(handlesOn(file), 0);
+  // Nor of one that is refused.
+  tamper(path, 'UPDATE store SET schema = 9, oldest_reader = 9, oldest_writer = 9');
+  isRefusedAs('other', /newer program/, path);
+  assert.equal(handlesOn(file), 0);
+});
 
-/** What another process says, when it has ended. */
-function inProcess(job: string, path: string, number: number): Promise<string> {
-  const script = fileURLToPath(new URL('./sqlite_process.js', import.meta.url));
-  const child = spawn(process.execPath, [script, job, path, `${number}`], { stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  let failed = '';
-  child.stdout.on('data', (data) => (said += data));
-  child.stderr.on('data', (data) => (failed += data));
-  return new Promise((done, fail) => {
-    child.on('close', (code, signal) => {
-      if (code === 0 || signal === 'SIGKILL') done(said);
-      else fail(new Error(failed));
-    });
-  });
-}
+// Processes.
 
 test('eight processes open a fresh file at once (F23)', async () => {
   for (let round = 0; round < 3; round += 1) {
@@ -428,14 +501,14 @@ test('the connection is set up', () => {
   const { path } = place();
   for (let time = 0; time < 2; time += 1) {
     const store = SqliteStore.open(path);
-    const { connection } = (store as unknown as { opened: { connection: Connection } }).opened;
+    const connection = connectionOf(store);
     const settings = {
       busy_timeout: 5_000n,
       cache_size: -16_384n,
       cell_size_check: 1n,
       foreign_keys: 1n,
       journal_mode: 'wal',
-      journal_size_limit: 0n,
+      journal_size_limit: 8_388_608n,
       secure_delete: 1n,
       synchronous: 2n,
       trusted_schema: 0n,
@@ -554,6 +627,119 @@ test('erased text is taken out of the log later, by whoever writes next, if a re
   const file = direct(path);
   assert.deepEqual(file.once('SELECT scrub FROM store'), [[0n]]);
   file.close();
+});
+
+test('the unit that erases notes it in the file, and takes the note out when the text is gone', () => {
+  const { path } = fill();
+  const store = SqliteStore.open(path);
+  const other = SqliteStore.open(path);
+  store.beginUnit('write');
+  assert.equal(isNoted(store), false);
+  store.erase(['11']);
+  assert.deepEqual([isNoted(store), isNoted(other)], [true, false]);
+  store.rollBack();
+  assert.deepEqual([isNoted(store), store.isScrubDue], [false, false]);
+  write(store, () => store.strip(['snap_1'], 1n));
+  assert.deepEqual([isNoted(store), isNoted(other), store.isScrubDue], [false, false, false]);
+  for (const one of [store, other]) one.close();
+});
+
+test('the note of another one who erases is not taken out', () => {
+  const { path } = fill();
+  const store = SqliteStore.open(path, HASTY);
+  const other = direct(path);
+  const connection = connectionOf(store);
+  const { once } = connection;
+  let written = 0;
+  // It ends right after its commit, just when this store has cut off the log.
+  connection.once = (statement) => {
+    const found = once(statement);
+    if (statement.includes('TRUNCATE')) {
+      other.exec('BEGIN; UPDATE store SET scrub = 1; DELETE FROM memories; COMMIT');
+      written += 1;
+    }
+    return found;
+  };
+  write(store, () => store.strip(['snap_1'], 1n));
+  connection.once = once;
+  assert.deepEqual([written, store.isScrubDue, isNoted(store)], [1, false, true]);
+  store.addAgent('ada');
+  assert.equal(isNoted(store), false);
+  other.close();
+  store.close();
+});
+
+test('who ends before the log is cut off leaves that to whoever writes next', async () => {
+  const { directory, path } = place();
+  const made = SqliteStore.open(path);
+  fillWithMoved(connectionOf(made));
+  made.close();
+  await inProcess('end before the log is cut off', path, 0);
+  const store = SqliteStore.open(path, HASTY);
+  assert.ok(isNoted(store) && leftOf(`${path}-wal`).length > 0);
+  store.beginUnit('read');
+  assert.deepEqual(
+    store.memories(['0', '1'], 0).map((found) => found === undefined),
+    [true, false],
+  );
+  store.commit();
+  store.addAgent('ada');
+  assert.deepEqual([isNoted(store), store.isScrubDue], [false, false]);
+  for (const name of readdirSync(directory)) assert.deepEqual(leftOf(join(directory, name)), [], name);
+  store.close();
+});
+
+test('the file is written anew only if it has copies', () => {
+  const { path } = place();
+  const store = SqliteStore.open(path);
+  for (const id of ['one', 'two', 'three']) store.addMemory(memory(id, `the body of ${id}`), 1n);
+  const connection = connectionOf(store);
+  const { exec } = connection;
+  const done: string[] = [];
+  connection.exec = (statement) => {
+    if (statement === 'VACUUM') done.push(statement);
+    exec(statement);
+  };
+  write(store, () => store.erase(['one', 'three']));
+  assert.deepEqual(done, []);
+  fillWithMoved(connection);
+  write(store, () => store.erase(['0']));
+  assert.deepEqual(done, ['VACUUM']);
+  write(store, () => store.erase(['5']));
+  assert.deepEqual(done, ['VACUUM']);
+  store.close();
+});
+
+test('no copy of an erased memory is left where it was once (R17)', () => {
+  for (const isClosed of [false, true]) {
+    const { directory, path } = place();
+    const store = SqliteStore.open(path, HASTY);
+    fillWithMoved(connectionOf(store));
+    const reader = isClosed ? SqliteStore.open(path, HASTY) : undefined;
+    reader?.beginUnit('read');
+    reader?.memories(['0'], 9);
+    const erased = write(store, () => store.erase(MOVED_AND_ERASED.map(String)));
+    assert.equal(erased.length, MOVED_AND_ERASED.length);
+    assert.equal(store.isScrubDue, isClosed);
+    if (reader !== undefined) {
+      // Then closing the store makes up for it.
+      const { file } = crashed(path);
+      const copy = direct(file);
+      copy.once('PRAGMA wal_checkpoint(TRUNCATE)');
+      copy.close();
+      assert.ok(leftOf(file).length > 0, 'this test has lost its point');
+      reader.commit();
+      store.close();
+      assert.equal(isNoted(reader), false);
+    }
+    for (const name of readdirSync(directory)) assert.deepEqual(leftOf(join(directory, name)), [], name);
+    const rest = reader ?? store;
+    const ids = Array.from({ length: 600 }, (_, n) => `${n}`);
+    assert.equal(rest.memories(ids, 99_999_999).filter((found) => found !== undefined).length, 480);
+    assert.deepEqual(connectionOf(rest).once('PRAGMA integrity_check'), [['ok']]);
+    rest.close();
+    store.close();
+  }
 });
 
 // What comes out of the file.
@@ -676,7 +862,7 @@ test('another driver is refused for a file that is open, and one that is not the
   const { path } = place();
   const here = process.versions.bun === undefined ? 'bun' : 'better';
   const why = failure(() => SqliteStore.open(path, { driver: here })).why;
-  assert.match(why, here === 'bun' ? /only in Bun/ : /npm install better-sqlite3@12/);
+  assert.match(why, here === 'bun' ? /only in Bun/ : /better-sqlite3, which `npm ci` compiles/);
   assert.equal(statSync(path).size, 0);
   const store = SqliteStore.inMemory();
   assert.equal(store.addAgent('ada'), true);

@@ -892,7 +892,7 @@ mod tests {
             assert_eq!(number("synchronous"), 2, "FULL");
             assert_eq!(number("foreign_keys"), 1);
             assert_eq!(number("secure_delete"), 1);
-            assert_eq!(number("journal_size_limit"), 0);
+            assert_eq!(number("journal_size_limit"), 8 << 20);
             assert_eq!(number("busy_timeout"), 5_000);
             let mode: String = store.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
             assert_eq!(mode, "wal");

@@ -12,12 +12,13 @@
 // reads it as one that is in use. (better-sqlite3 cannot open a file like that, so beside one that is at rest it leaves
 // both.)
 
-import { readdirSync, realpathSync, statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import type { BigIntStats } from 'node:fs';
 import { connect } from '../sqlite/driver.js';
 import type { Connection, DriverName } from '../sqlite/driver.js';
 import { CODES, codeOf } from '../sqlite/failure.js';
 import { setBusyTimeout } from '../sqlite/open.js';
+import { handlesOn, identity } from '../sqlite/open_files.js';
 import { StoreFailure } from '../store.js';
 
 /** A file that was changed this recently, in milliseconds, may be changed again without its time showing it. */
@@ -81,7 +82,7 @@ export class ReadOnly {
     // SQLite would delete the log of a file that was cut to nothing.
     if (found.size === 0n) throw this.#absent('it is empty, its program has stored nothing in it');
     const rest = atRest(this.path);
-    const file = fileOf(found);
+    const file = identity(found);
     const open = this.#open;
     if (open && (open.file !== file || (open.atRest !== undefined && open.atRest !== rest))) this.#drop();
     try {
@@ -144,7 +145,7 @@ export class ReadOnly {
     const open = this.#open;
     this.#open = undefined;
     if (open === undefined) return;
-    if (handlesOf(open.file) > 1) kept.push(open.connection);
+    if (handlesOn(open.file) > 1) kept.push(open.connection);
     else open.connection.close();
   }
 
@@ -177,28 +178,6 @@ export class ReadOnly {
         return error;
     }
   }
-}
-
-/** Tells a file from another one that was put in its place. */
-function fileOf(found: BigIntStats): string {
-  return `${found.dev}:${found.ino}`;
-}
-
-/** How many handles this process has on a file; 0 where the system does not say. */
-function handlesOf(file: string): number {
-  let handles: string[];
-  try {
-    handles = readdirSync('/dev/fd');
-  } catch {
-    return 0;
-  }
-  return handles.filter((handle) => {
-    try {
-      return fileOf(statSync(`/dev/fd/${handle}`, { bigint: true })) === file;
-    } catch {
-      return false;
-    }
-  }).length;
 }
 
 /** Nobody has it open in WAL mode, and it was not changed just now. */

@@ -4,7 +4,7 @@
 import { StoreFailure } from '../store.js';
 import { better } from './better.js';
 import { bun } from './bun.js';
-import { failureOf } from './failure.js';
+import { failureOf, isOfMachine } from './failure.js';
 import { node } from './node.js';
 
 /** `bun`: `bun:sqlite`. `node`: `node:sqlite`. `better`: the package better-sqlite3. */
@@ -58,6 +58,11 @@ export interface Connection {
   /** The rows of a statement that is not needed again. */
   once(sql: string): Value[][];
   inTransaction(): boolean;
+  /**
+   * Whether the disk has failed it: what SQLite keeps in memory may not go together any more. Its search index has been
+   * seen to take a sound file for damaged then.
+   */
+  hasFailed(): boolean;
   close(): void;
 }
 
@@ -84,6 +89,16 @@ export function connect(name: DriverName, path: string, readOnly = false): Conne
   const open = DRIVERS[name].load();
   if (open === undefined) throw new StoreFailure('other', MISSING[name]);
   const raw = translated(() => open(path, readOnly));
+  let hasFailed = false;
+  const noting = <T>(work: () => T): T =>
+    translated(() => {
+      try {
+        return work();
+      } catch (error) {
+        hasFailed ||= isOfMachine(error);
+        throw error;
+      }
+    });
   const prepared = new Map<string, RawStatement>();
   const statement = (sql: string) => {
     let found = prepared.get(sql);
@@ -92,11 +107,11 @@ export function connect(name: DriverName, path: string, readOnly = false): Conne
   };
   return {
     driver: name,
-    exec: (sql) => translated(() => raw.exec(sql)),
-    all: (sql, params) => translated(() => statement(sql).all(bound(params))),
-    run: (sql, params) => translated(() => statement(sql).run(bound(params))),
+    exec: (sql) => noting(() => raw.exec(sql)),
+    all: (sql, params) => noting(() => statement(sql).all(bound(params))),
+    run: (sql, params) => noting(() => statement(sql).run(bound(params))),
     once: (sql) =>
-      translated(() => {
+      noting(() => {
         const single = raw.prepare(sql);
         try {
           return single.all({});
@@ -105,6 +120,7 @@ export function connect(name: DriverName, path: string, readOnly = false): Conne
         }
       }),
     inTransaction: () => raw.inTransaction(),
+    hasFailed: () => hasFailed,
     close() {
       for (const one of prepared.values()) one.finalize();
       prepared.clear();

@@ -6,6 +6,7 @@ import { StoreFailure } from '../store.js';
 export const CODES = {
   SQLITE_BUSY: 5,
   SQLITE_LOCKED: 6,
+  SQLITE_NOMEM: 7,
   SQLITE_READONLY: 8,
   SQLITE_INTERRUPT: 9,
   SQLITE_IOERR: 10,
@@ -24,6 +25,19 @@ const REFERENCES: Readonly<Record<string, number>> = {
   SQLITE_CONSTRAINT_PRIMARYKEY: 1555,
   SQLITE_CONSTRAINT_UNIQUE: 2067,
 };
+
+/** The disk, or memory, has failed SQLite in the middle of something. */
+const OF_MACHINE: readonly number[] = [
+  CODES.SQLITE_IOERR,
+  CODES.SQLITE_FULL,
+  CODES.SQLITE_CANTOPEN,
+  CODES.SQLITE_NOMEM,
+];
+
+/** Whether what a driver threw says that the disk, or memory, has failed it. */
+export function isOfMachine(error: unknown): boolean {
+  return OF_MACHINE.includes((codeOf(error) ?? 0) & 0xff);
+}
 
 /** What a driver threw, as a store's failure. What is none of SQLite's errors is a fault, and goes on as it is. */
 export function failureOf(error: unknown): unknown {

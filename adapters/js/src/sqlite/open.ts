@@ -1,17 +1,24 @@
 // Opening and creating the file: whether it is ours, whether this program may use it, and how the connection is set up.
 // Nothing is changed before the file is known to be ours, and several processes may do this at once.
 
-import { accessSync, closeSync, constants, openSync, readSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { resolve } from 'node:path';
 import { migrations } from '../../generated/sql.js';
 import { type Access, StoreFailure } from '../store.js';
 import { type Connection, type DriverName, type Value, connect } from './driver.js';
-import { hold, holderOf } from './open_files.js';
+import { type Held, hold, readAt } from './open_files.js';
 import { integer, truth } from './rows.js';
 import { sql } from './statements.js';
 
 /** 'memp': stands in the header of every file of ours, and of no other application's. */
 const APPLICATION_ID = 0x6d65_6d70;
+
+/**
+ * Bytes to which the log is cut when it begins anew, twice as many as SQLite lets come together before it moves them into
+ * the file. Writing over them is faster than making the log longer; an erasure cuts off all of it.
+ */
+const LOG = 8 << 20;
 
 /** How to open a file. */
 export interface OpenOptions {
@@ -33,7 +40,9 @@ export interface Schema {
 
 /** A file that is open, and what to call to let go of it. */
 export interface Opened {
-  connection: Connection;
+  readonly connection: Connection;
+  /** To read what is in the file itself; undefined in memory. */
+  readonly handle: number | undefined;
   close(): void;
 }
 
@@ -46,14 +55,19 @@ export function open(path: string, options: OpenOptions): Opened {
   // An absolute path is never taken for `:memory:` or a URI.
   const file = resolve(path);
   create(file, options.create);
-  const holder = holderOf(file);
-  if (sizeOf(file) === 0) refuseEmptyWithLog(file);
-  else if (holder === undefined) recognise(file);
-  // Closing the last connection moves the log into the file, which must not be done to one that is refused below. A
-  // connection that only reads does not do it. One of ours that is open has been through this.
-  if (holder === 'somebody' || (holder === undefined && sizeOf(logOf(file)) > 0)) {
-    patiently(end, () => look(file, options));
+  const held = hold(file, options.driver);
+  try {
+    recognise(file, held.handle);
+    // Closing the last connection moves the log into the file, which must not be done to one that is refused below. A
+    // connection that only reads does not do it. One of ours that is open has been through this.
+    if (held.isFirst && sizeOf(logOf(file)) > 0) patiently(end, () => look(file, options));
+    return openRecognised(file, options, end);
+  } finally {
+    held.release();
   }
+}
+
+function openRecognised(file: string, options: OpenOptions, end: number): Opened {
   const found = openConnection(file, options.driver);
   const { connection } = found;
   try {
@@ -63,7 +77,7 @@ export function open(path: string, options: OpenOptions): Opened {
     const schema = patiently(end, () => findSchema(connection));
     if (schema !== undefined) allow(schema, 'read');
     patiently(end, () => writeAheadLog(connection));
-    connection.exec('PRAGMA synchronous=FULL; PRAGMA journal_size_limit=0');
+    connection.exec(`PRAGMA synchronous=FULL; PRAGMA journal_size_limit=${LOG}`);
     setUp(connection);
     patiently(end, () => migrate(connection));
     return found;
@@ -75,12 +89,13 @@ export function open(path: string, options: OpenOptions): Opened {
 
 /** A connection to a file that was recognised. */
 export function openConnection(file: string, driver: DriverName): Opened {
-  const release = hold(file, driver);
+  const held = hold(file, driver);
   try {
-    return opened(connect(driver, file), release);
+    return opened(connect(driver, file), held);
   } catch (error) {
-    release();
-    throw error;
+    held.release();
+    if (!(error instanceof StoreFailure) || error.kind !== 'absent') throw error;
+    throw new StoreFailure('absent', `${file} cannot be opened: ${error.why}`);
   }
 }
 
@@ -89,21 +104,22 @@ export function openInMemory(driver: DriverName): Opened {
   const connection = connect(driver, ':memory:');
   setUp(connection);
   migrate(connection);
-  return opened(connection, () => {});
+  return opened(connection);
 }
 
 /** Closing it a second time does nothing. */
-function opened(connection: Connection, release: () => void): Opened {
+function opened(connection: Connection, held?: Held): Opened {
   let isOpen = true;
   return {
     connection,
+    handle: held?.handle,
     close() {
       if (!isOpen) return;
       isOpen = false;
       try {
         connection.close();
       } finally {
-        release();
+        held?.release();
       }
     },
   };
@@ -113,6 +129,12 @@ function opened(connection: Connection, release: () => void): Opened {
 export function setBusyTimeout(connection: Connection, milliseconds: number): void {
   const whole = Math.min(Math.max(Math.trunc(milliseconds), 0), 0x7fff_ffff);
   connection.exec(`PRAGMA busy_timeout=${whole}`);
+}
+
+/** A number that changes whenever another connection has written to the file. Means nothing to other connections. */
+export function dataVersion(connection: Connection): bigint | undefined {
+  const version = connection.all('PRAGMA data_version')[0]?.[0];
+  return typeof version === 'bigint' ? version : undefined;
 }
 
 /** Refuses if another program has changed the schema since: the first read of a transaction that writes. */
@@ -142,14 +164,14 @@ function allow(found: Schema, access: Access): void {
 
 /** What can be said without opening the file, and making it if it is not there: mode 0600, which its log takes over. */
 function create(path: string, mayCreate: boolean): void {
-  const found = statSync(path, { throwIfNoEntry: false });
+  const found = lookAt(path);
   if (found !== undefined) {
     if (!found.isFile()) throw new StoreFailure('absent', `${path} is not a file`);
     if ((found.mode & 0o222) === 0 || !isWritable(path)) {
       const why = `${path} may only be read; allow writing to it, or use another file`;
       throw new StoreFailure('other', why);
     }
-    if (found.size === 0 && !mayCreate) {
+    if (!mayCreate && (found.size === 0 || isUnfinished(path))) {
       throw new StoreFailure('absent', `${path} is empty: no store was made there yet`);
     }
     return;
@@ -161,6 +183,15 @@ function create(path: string, mayCreate: boolean): void {
     // Another process may have been faster.
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     throw new StoreFailure('absent', `${path} cannot be created: ${(error as Error).message}`);
+  }
+}
+
+/** undefined: it is not there. */
+function lookAt(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw new StoreFailure('absent', `${path} cannot be opened: ${(error as Error).message}`);
   }
 }
 
@@ -177,46 +208,33 @@ function damaged(path: string, why: string): StoreFailure {
   return new StoreFailure('damaged', `${path} ${why}; it was left as it is`);
 }
 
-/** Whether the file is ours, by its header alone: no lock, no recovery of a log, no change. */
-function recognise(path: string): void {
-  const header = headerOf(path);
+/** Whether the file is empty or ours, by its header alone: no lock, no recovery of a log, no change. */
+function recognise(path: string, handle: number): void {
+  if (sizeOf(path) === 0) {
+    // SQLite would delete the log of a file that was cut to nothing. Looked at twice, since another process may just
+    // have filled the file.
+    if (sizeOf(logOf(path)) > 0 && sizeOf(path) === 0) throw damaged(path, 'is empty, and its log is not');
+    return;
+  }
+  if (isUnfinished(path)) return;
+  const header = Buffer.alloc(HEADER);
   const size = sizeOf(path);
-  if (header.length < HEADER || size < HEADER) throw damaged(path, 'is too short to be a store');
+  if (readAt(handle, header, 0) < HEADER || size < HEADER) throw damaged(path, 'is too short to be a store');
   if (header.toString('latin1', 0, 16) !== 'SQLite format 3\0') throw damaged(path, 'is not an SQLite file');
   if (header.readInt32BE(68) !== APPLICATION_ID) throw damaged(path, 'belongs to another application');
   // 1 stands for 65536, which does not fit.
   const page = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
-  if (page < 512 || size % page !== 0) throw damaged(path, 'was cut off');
-}
-
-/**
- * SQLite would delete the log of a file that was cut to nothing. Looked at twice, since another process may just have
- * filled the file.
- */
-function refuseEmptyWithLog(path: string): void {
-  if (sizeOf(logOf(path)) > 0 && sizeOf(path) === 0) throw damaged(path, 'is empty, and its log is not');
+  // A write that failed halfway, or a power cut, may leave the last page incomplete. Then it is in the log, which SQLite
+  // moves into the file anew; and a file that lacks more than that is damage to SQLite, too.
+  if (page < 512 || (size % page !== 0 && sizeOf(logOf(path)) === 0)) throw damaged(path, 'was cut off');
 }
 
 /** How long SQLite's header is. */
 const HEADER = 100;
 
-function headerOf(path: string): Buffer {
-  const header = Buffer.alloc(HEADER);
-  try {
-    const handle = openSync(path, 'r');
-    try {
-      return header.subarray(0, readSync(handle, header, 0, HEADER, 0));
-    } finally {
-      closeSync(handle);
-    }
-  } catch (error) {
-    throw new StoreFailure('absent', `${path} cannot be opened: ${(error as Error).message}`);
-  }
-}
-
 /** How large a file is; 0 if it is not there. */
 function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  return lookAt(path)?.size ?? 0;
 }
 
 /**
@@ -241,9 +259,34 @@ function applicationOf(connection: Connection): number {
   return Number(connection.once('PRAGMA application_id')[0]?.[0]);
 }
 
+/**
+ * Whether the first transaction on this file was not finished: its journal says that the file was empty before. Whatever
+ * is in the file, SQLite empties it again as soon as a transaction begins, unless the other one is still going on.
+ */
+function isUnfinished(path: string): boolean {
+  // Magic bytes, number of records, a random number, number of pages before.
+  const header = Buffer.alloc(20);
+  let journal: number;
+  try {
+    journal = openSync(`${path}-journal`, 'r');
+  } catch {
+    return false;
+  }
+  try {
+    const isWhole = readAt(journal, header, 0) === header.length;
+    return isWhole && header.subarray(0, 8).equals(JOURNAL) && header.readUInt32BE(16) === 0;
+  } finally {
+    // A journal has no locks that this could drop.
+    closeSync(journal);
+  }
+}
+
+/** What a journal begins with, as long as its transaction is not finished. */
+const JOURNAL = Buffer.from('d9d505f920a163d7', 'hex');
+
 /** Make an empty file ours, so that its header says so from the first byte on. */
 function claim(connection: Connection, path: string): void {
-  if (sizeOf(path) > 0) return;
+  if (sizeOf(path) > 0 && !isUnfinished(path)) return;
   inTransaction(connection, () => {
     const application = applicationOf(connection);
     if (application === APPLICATION_ID) return;
@@ -289,11 +332,12 @@ function migrate(connection: Connection): void {
   });
 }
 
-function inTransaction(connection: Connection, work: () => void): void {
+export function inTransaction<T>(connection: Connection, work: () => T): T {
   connection.exec('BEGIN IMMEDIATE');
   try {
-    work();
+    const done = work();
     connection.exec('COMMIT');
+    return done;
   } finally {
     if (connection.inTransaction()) connection.exec('ROLLBACK');
   }

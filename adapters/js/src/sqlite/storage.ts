@@ -29,7 +29,7 @@ import { Units, placeOf } from './units.js';
 const RANKED = 2_000;
 
 /** Everything that is asked for in units of work. */
-export class Storage extends Units implements Store {
+export abstract class Storage extends Units implements Store {
   memories(ids: string[], maxBytes: number): (Memory | undefined)[] {
     const allowance = allowanceOf(maxBytes);
     const params = { ids: rows.texts(ids) };
@@ -58,7 +58,7 @@ export class Storage extends Units implements Store {
   }
 
   erase(ids: string[]): string[] {
-    this.erasing();
+    this.erasing(true);
     const there = this.changeReturning('memories_erase', { ids: rows.texts(ids) }, (row) => rows.text(row, 0));
     this.#eraseTerms();
     return there;

@@ -12,7 +12,7 @@ import {
   StoreFailure,
 } from '../store.js';
 import { type DriverName, choose } from './driver.js';
-import { open, openConnection, openInMemory } from './open.js';
+import { type Opened, open, openConnection, openInMemory } from './open.js';
 import * as rows from './rows.js';
 import { Storage } from './storage.js';
 
@@ -41,7 +41,7 @@ export interface DirectoryEntry {
 
 /**
  * Memories, directory, snapshots, settings and audit in one SQLite file, which several processes may use at once. In
- * one process it should be open in one thread only: where the system does not say which files are open, opening it in
+ * one process it should be open in one thread only: where the system does not say which files are open, closing it in
  * a second one drops the first one's locks.
  *
  * Storage functions that write throw `other` outside a unit of work that writes. Instants beyond `i64` are `too-large`.
@@ -212,10 +212,16 @@ export class SqliteStore extends Storage implements Operator {
   /** The same file, as a new process would open it. */
   reopen(): this {
     if (this.#path === undefined) return this;
-    const { busyTimeoutMs } = this;
     this.close();
-    this.renew(open(this.#path, { busyTimeoutMs, create: false, driver: this.#driver }));
+    this.renew();
     return this;
+  }
+
+  protected override openAnew(): Opened | undefined {
+    const { busyTimeoutMs } = this;
+    return this.#path === undefined
+      ? undefined
+      : open(this.#path, { busyTimeoutMs, create: false, driver: this.#driver });
   }
 
   /** For conformance: every column of a memory, by the names that the scenarios use. */

@@ -1,9 +1,10 @@
 // A connection with its units of work: how one begins and ends, what is checked by then, and how erased text is taken
-// out of the log. The statements themselves are in storage.ts and store.ts.
+// out of the log and the file. The statements themselves are in storage.ts and store.ts.
 
 import { type Access, StoreFailure } from '../store.js';
 import type { Params } from './driver.js';
-import { type Opened, checkSchema, setBusyTimeout } from './open.js';
+import { type Opened, checkSchema, dataVersion, inTransaction, setBusyTimeout } from './open.js';
+import { areLeft } from './remains.js';
 import { type Row, integer } from './rows.js';
 import { type StatementName, sql } from './statements.js';
 
@@ -11,7 +12,7 @@ import { type StatementName, sql } from './statements.js';
 const BEGIN: Record<Access, string> = { read: 'BEGIN DEFERRED', write: 'BEGIN IMMEDIATE', relaxed: 'BEGIN IMMEDIATE' };
 
 /** Everything of a store but its statements. */
-export class Units {
+export abstract class Units {
   #unit: Access | undefined;
   /** Whether commits wait for the disk. */
   #isDurable = true;
@@ -21,23 +22,40 @@ export class Units {
   #scrub: 'clean' | 'pending' | 'due' = 'clean';
   /** The file says that its log must be cut off. */
   #isScrubNoted = false;
+  /** The file's data version as of the last unit that was kept while there was something to take out. */
+  #scrubAt: bigint | undefined;
+  /** A memory was erased, or nobody knows what: what SQLite has moved within the file must go too. */
+  #isThorough = false;
 
   protected constructor(
     protected opened: Opened,
     protected busyTimeoutMs: number,
   ) {}
 
-  /** Take another connection, which nothing was done with yet. */
-  protected renew(opened: Opened): void {
+  /** The same file once more; undefined: the store is in memory. */
+  protected abstract openAnew(): Opened | undefined;
+
+  /** Take a new connection. */
+  protected renew(): void {
+    const opened = this.openAnew();
+    if (opened === undefined) return;
+    const old = this.opened;
     this.opened = opened;
     this.#isDurable = true;
     this.#checked = undefined;
-    this.#scrub = 'clean';
     this.#isScrubNoted = false;
+    this.#scrubAt = undefined;
+    try {
+      old.close();
+    } catch {
+      // It has failed before, and nothing of it is needed any more.
+    }
   }
 
   beginUnit(access: Access): void {
     if (this.#unit !== undefined) throw new StoreFailure('other', 'a unit of work is open already');
+    // What the disk has failed is not used again.
+    if (this.opened.connection.hasFailed()) this.renew();
     const { connection } = this.opened;
     this.#setDurable(access !== 'relaxed');
     connection.run(BEGIN[access]);
@@ -47,7 +65,10 @@ export class Units {
     try {
       const schema = checkSchema(connection, access);
       this.#isScrubNoted = schema.scrub;
-      if (schema.scrub && this.#scrub === 'clean') this.#scrub = 'due';
+      if (schema.scrub && this.#scrub === 'clean') {
+        this.#scrub = 'due';
+        this.#isThorough = true;
+      }
     } catch (error) {
       this.rollBack();
       throw error;
@@ -57,16 +78,18 @@ export class Units {
   commit(): void {
     if (this.#unit === undefined) throw new StoreFailure('other', 'no unit of work is open');
     const { connection } = this.opened;
+    const wrote = this.#unit !== 'read';
+    const erases = wrote && this.#scrub !== 'clean';
     try {
-      if (this.#unit === 'read') this.#checkReadable();
+      if (!wrote) this.#checkReadable();
+      if (erases) this.#scrubAt = dataVersion(connection);
       connection.run('COMMIT');
     } catch (error) {
       this.rollBack();
       throw error;
     }
-    const wrote = this.#unit !== 'read';
     this.#unit = undefined;
-    if (wrote && this.#scrub !== 'clean') this.#cutOff();
+    if (erases) this.#scrubFile();
   }
 
   rollBack(): void {
@@ -76,13 +99,15 @@ export class Units {
       // Nothing can be done about it here; SQLite then undoes it when the connection is closed.
     }
     this.#unit = undefined;
-    if (this.#scrub === 'pending') this.#scrub = 'clean';
+    // A note of its own is undone with the unit. One that was there before is found by the next unit that writes.
+    this.#isScrubNoted = false;
+    if (this.#scrub === 'pending') this.#beClean();
   }
 
   close(): void {
     if (this.#unit !== undefined) this.rollBack();
-    if (this.#scrub === 'due') this.#cutOff();
-    this.#scrub = 'clean';
+    if (this.#scrub === 'due') this.#scrubFile();
+    this.#beClean();
     this.opened.close();
   }
 
@@ -152,8 +177,16 @@ export class Units {
     return this.read(name, params, read);
   }
 
-  /** Text is about to be erased: keep it out of the log, once the unit is kept. */
-  protected erasing(): void {
+  /**
+   * Text is about to be erased: keep it out of the log, once the unit is kept. The unit itself notes that in the file, so
+   * that whoever writes next does it if this process ends before. `isThorough`: it is a memory's.
+   */
+  protected erasing(isThorough = false): void {
+    if (!this.#isScrubNoted) {
+      this.change('store_scrub', { scrub: true });
+      this.#isScrubNoted = true;
+    }
+    if (isThorough) this.#isThorough = true;
     if (this.#scrub === 'clean') this.#scrub = 'pending';
   }
 
@@ -169,10 +202,10 @@ export class Units {
   /** What was read is not given out if a newer program has changed the schema since it was last looked at. */
   #checkReadable(): void {
     const { connection } = this.opened;
-    const version = connection.all('PRAGMA data_version')[0]?.[0];
-    if (typeof version === 'bigint' && version === this.#checked) return;
+    const version = dataVersion(connection);
+    if (version !== undefined && version === this.#checked) return;
     checkSchema(connection, 'read');
-    this.#checked = typeof version === 'bigint' ? version : undefined;
+    this.#checked = version;
   }
 
   /** Whether a commit waits for the disk. Cannot be changed inside a transaction. */
@@ -182,32 +215,55 @@ export class Units {
     this.#isDurable = isDurable;
   }
 
+  #beClean(): void {
+    this.#scrub = 'clean';
+    this.#isThorough = false;
+  }
+
   /**
-   * Move the log into the file and cut it off, so that erased text is not left in it. Waits for nobody: a reader that
-   * still needs the log puts it off until the next unit that writes, or until the store is closed.
+   * Move the log into the file and cut it off, so that erased text is not left in it; and write the file anew, if copies
+   * of what was erased may be left in there. Waits for nobody: a reader that still needs the log, and whoever writes, put
+   * it off until the next unit that writes, or until the store is closed.
    */
-  #cutOff(): void {
+  #scrubFile(): void {
     const { connection } = this.opened;
-    const isBusy = (pragma: string) => connection.once(pragma)[0]?.[0] !== 0n;
+    this.#scrub = 'due';
     try {
       setBusyTimeout(connection, 0);
-      // The first moves the pages, and lets others write meanwhile; the second needs them to wait, for a moment.
-      connection.once('PRAGMA wal_checkpoint(PASSIVE)');
-      this.#scrub = isBusy('PRAGMA wal_checkpoint(TRUNCATE)') ? 'due' : 'clean';
-    } catch {
-      this.#scrub = 'due';
-    }
-    const isDue = this.#scrub === 'due';
-    try {
-      // So that whoever writes next does it, if this process ends before.
-      if (isDue !== this.#isScrubNoted) {
-        connection.run('UPDATE store SET scrub = :scrub', { scrub: isDue });
-        this.#isScrubNoted = isDue;
+      if (this.#isScrubbed()) {
+        this.#beClean();
+        this.#unsetScrub();
       }
     } catch {
-      // It cannot be written down; this process still knows.
+      // The unit is kept all the same. What is not done yet, or only not noted, is done again by the next one who writes.
     }
     setBusyTimeout(connection, this.busyTimeoutMs);
+  }
+
+  /** Whether it could be done. */
+  #isScrubbed(): boolean {
+    const { connection, handle } = this.opened;
+    const isBusy = (pragma: string) => connection.once(pragma)[0]?.[0] !== 0n;
+    const isCutOff = () => {
+      // The first moves the pages, and lets others write meanwhile; the second needs them to wait, for a moment.
+      connection.once('PRAGMA wal_checkpoint(PASSIVE)');
+      return !isBusy('PRAGMA wal_checkpoint(TRUNCATE)');
+    };
+    if (!isCutOff()) return false;
+    if (!this.#isThorough || handle === undefined || !areLeft(connection, handle)) return true;
+    connection.exec('VACUUM');
+    return isCutOff();
+  }
+
+  /** Take the note out of the file, unless another one has written since: that note may be its own. */
+  #unsetScrub(): void {
+    if (!this.#isScrubNoted) return;
+    const { connection } = this.opened;
+    // It is not worth waiting for the disk.
+    this.#setDurable(false);
+    inTransaction(connection, () => {
+      if (dataVersion(connection) === this.#scrubAt) connection.run(sql('store_scrub'), { scrub: false });
+    });
   }
 }
 
