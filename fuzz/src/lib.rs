@@ -1,5 +1,5 @@
 //! What must hold for any input. Each target is a module with a function `run` that takes any bytes, and panics where
-//! something does not hold; `docs/reliability-fuzz.md` says how they are run.
+//! something does not hold; `docs/reliability.md` says how they are run.
 
 pub mod block;
 pub mod cache;

@@ -48,8 +48,13 @@ export interface Text {
   occasion: string | undefined;
 }
 
+/** For how long what was read ahead may stand for reading it, in milliseconds: deliveries have an end (R18). */
+const AHEAD_MS = 1_000;
+
 /** The operations, over one store. */
 export class Service {
+  /** By child: what `replay` would answer, for the request that follows its claim. */
+  readonly #ahead = new Map<string, { texts: Text[]; version: bigint; until: number }>();
   /** Occasions whose content is live, by child: resolved anew at each request. */
   readonly #live = new Map<string, string[]>();
   /** By child and text of a block, the occasion on which it was given. */
@@ -87,6 +92,7 @@ export class Service {
     const id = name(child.key);
     if (answer.outcome.tag === 'live') this.#addLive(id, occasion);
     if (answer.block) this.#remember(id, answer.block, occasion);
+    this.#readAhead(child, id);
     return answer;
   }
 
@@ -100,6 +106,14 @@ export class Service {
   /** What stands in each request of this child, in the order in which it was given (R25, R27). */
   replay(child: Caller): Text[] {
     const id = name(child.key);
+    const ahead = this.#ahead.get(id);
+    this.#ahead.delete(id);
+    // What another process has revoked or erased meanwhile must not be given (R17, R21).
+    const holds = ahead && ahead.version === this.prefetch.store.version() && performance.now() < ahead.until;
+    return holds ? ahead.texts : this.#replay(child, id);
+  }
+
+  #replay(child: Caller, id: string): Text[] {
     const live = this.#live.get(id) ?? this.#findLive(child.key, id);
     const blocks = this.prefetch.replay(child.key);
     for (const occasion of live) {
@@ -136,6 +150,7 @@ export class Service {
 
   /** The harness will not run this session again (R18). */
   ended(key: SessionKey): void {
+    this.#ahead.delete(name(key));
     this.#live.delete(name(key));
     this.#occasions.delete(name(key));
     this.prefetch.sessionEnded(key);
@@ -143,6 +158,7 @@ export class Service {
 
   /** One small batch of a sweep; answers whether there is more (R19). */
   sweep(): boolean {
+    this.#ahead.clear();
     return this.prefetch.sweep(100).more;
   }
 
@@ -158,6 +174,20 @@ export class Service {
   /** Tell the directory who acts. What the user has set for a project stays. */
   #know({ key, agent, project, parent, memoryOn }: Caller): void {
     this.prefetch.store.ensureDirectory({ agent, project, session: key, parent, memoryOn });
+  }
+
+  /** While nobody waits: the harness goes on starting the child. Live content is as it is when it is read. */
+  #readAhead(child: Caller, id: string): void {
+    this.#ahead.delete(id);
+    const now = performance.now();
+    for (const [other, { until }] of this.#ahead) if (until < now) this.#ahead.delete(other);
+    const version = this.prefetch.store.version();
+    if (version === undefined || (this.#live.get(id) ?? []).length > 0) return;
+    try {
+      this.#ahead.set(id, { texts: this.#replay(child, id), version, until: now + AHEAD_MS });
+    } catch {
+      // The request itself will find out, and say why.
+    }
   }
 
   /** After a restart: which of the child's occasions are live. Only those deliveries have neither bytes nor a notice. */

@@ -107,6 +107,32 @@ test('a field that is in order is never one that the policy finds malformed', ()
   }
 });
 
+test('what another process does between a claim and the request that follows it holds for that request', () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'memory-prefetch-service-')), 's.db');
+  const on = service(file);
+  const other = new Prefetch(SqliteStore.open(file));
+  for (const id of ['1', '2', '3', '4']) remember(on, id, `the body of ${id}`);
+  const given = (id: string) => {
+    const outcome = on.register(parent, delegating(`Task ${id}.`, { prefetch_ids: [id] }));
+    const { block } = on.claim(child(id), 'start', byText(`Task ${id}.`));
+    const field = outcome.tag === 'handed-over' ? outcome.val.memory : undefined;
+    return { text: block?.text, ref: field?.tag === 'snapshot-ref' ? field.val : '' };
+  };
+  const texts = (id: string) => on.replay(child(id)).map(({ text }) => text);
+
+  const kept = given('1');
+  assert.deepEqual([texts('1'), texts('1')], [[kept.text], [kept.text]]);
+  const revoked = given('2');
+  other.revoke(parent.key, revoked.ref);
+  assert.deepEqual(texts('2'), []);
+  given('3');
+  other.forget(['3']);
+  assert.match(texts('3').join(), /\[erased\]/);
+  given('4');
+  on.ended(child('4').key);
+  assert.deepEqual(texts('4'), []);
+});
+
 test('what stands in the requests names the turn that it came with', () => {
   const on = service();
   remember(on, '1', 'one');
