@@ -145,6 +145,8 @@ function print(line: string): void {
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
-  process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+  const { code } = error as NodeJS.ErrnoException;
+  const hint = code === 'ERR_MODULE_NOT_FOUND' ? '\nThe package is not built: run `npm ci && npm run build` in it' : '';
+  process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}${hint}\n`);
   process.exitCode = error instanceof Misuse ? 2 : 1;
 }

@@ -96,6 +96,8 @@ export function readSettings(env: Environment = process.env): Settings {
 
   const store = text('store', 'MEMORY_PREFETCH_STORE');
   const memories = text('memories', 'MEMORY_PREFETCH_MEMORIES');
+  const agent = text('agent', 'MEMORY_PREFETCH_AGENT');
+  if (agent?.value === '') throw wrong('agent', 'a text that is not empty');
   return {
     store: store === undefined ? defaultStore(env) : path(store, 'sqlite', env),
     isDefaultStore: store === undefined,
@@ -105,7 +107,7 @@ export function readSettings(env: Environment = process.env): Settings {
     budgetTokens: positive('budgetTokens'),
     overflow: oneOf('overflow', ['refuse', 'trim-priority', 'trim-recency', 'paginate']),
     ttlSeconds: positive('ttlSeconds'),
-    agent: text('agent', 'MEMORY_PREFETCH_AGENT')?.value,
+    agent: agent?.value,
     busyTimeoutMs: positive('busyTimeoutMs', 600_000) ?? 2_000,
   };
 }
@@ -118,15 +120,22 @@ export const PROJECT_FILE = '.memory-prefetch.json';
  * repository, switches it off, and nothing below switches it on again. A file that cannot be read or understood does so
  * too, since it can only have been meant to restrict; `why` says that.
  */
-export function projectMemory(directory: string): { on: boolean; why?: string } {
+export function projectMemory(directory: string): ProjectMemory {
   for (const place of withinRepository(directory)) {
-    const why = restriction(join(place, PROJECT_FILE));
-    if (why !== undefined) return { on: false, why };
+    const found = restriction(join(place, PROJECT_FILE));
+    if (found !== undefined) return { on: false, ...found };
   }
   return { on: true };
 }
 
-function restriction(file: string): string | undefined {
+/** `why`: why it is off. `isBroken`: since a file cannot be understood. */
+export interface ProjectMemory {
+  on: boolean;
+  why?: string;
+  isBroken?: boolean;
+}
+
+function restriction(file: string): { why: string; isBroken: boolean } | undefined {
   if (!isThere(file)) return undefined;
   try {
     const { memory, ...others } = readObject(file);
@@ -135,10 +144,10 @@ function restriction(file: string): string | undefined {
       throw new ConfigError(`${file}: there is no setting ${JSON.stringify(unknown)} there; known is memory`);
     }
     if (memory === undefined || memory === 'on') return undefined;
-    if (memory === 'off') return `${file} says so`;
+    if (memory === 'off') return { why: `${file} says so`, isBroken: false };
     throw new ConfigError(`${file}: "memory" is ${JSON.stringify(memory)}; allowed is "on" or "off"`);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return { why: error instanceof Error ? error.message : String(error), isBroken: true };
   }
 }
 

@@ -144,6 +144,22 @@ test('a store in a directory that is not there', async (context) => {
   assert.match(finding(said, 'FAIL the store cannot be made'), new RegExp(`mkdir -p ${directory}$`));
 });
 
+test('a file of the project that cannot be understood is wrong, not a wish', async (context) => {
+  const home = new Home(context);
+  home.write(join(home.project, '.memory-prefetch.json'), '{"memory": "of"}');
+  const said = await home.doctor('--no-run');
+  assert.equal(said.code, 1);
+  assert.match(finding(said, 'FAIL memory is off here'), /"of"; allowed is "on" or "off"/);
+});
+
+test('a store that only the configuration names: the program has to be told of it', async (context) => {
+  const home = new Home(context);
+  const file = join(home.path, 'elsewhere.sqlite');
+  home.configure(JSON.stringify({ store: `sqlite:${file}` }));
+  const said = await home.doctor('--no-run');
+  assert.ok(finding(said, 'note there is no store yet').includes(`memory-prefetch --store "sqlite:${file}" memory add`));
+});
+
 test("memory that is off is a note: by the project's own file, and by the store", async (context) => {
   const home = new Home(context);
   home.write(join(home.project, '.memory-prefetch.json'), '{"memory": "off"}');
@@ -151,10 +167,11 @@ test("memory that is off is a note: by the project's own file, and by the store"
     .split(' ')
     .at(-1) as string;
   const store = await home.makeStore();
-  store.putProject({ id: project, workspace: undefined, memoryOn: false, trusted: true, attributes: [] });
+  store.putProject({ id: project, workspace: undefined, memoryOn: false, trusted: false, attributes: [] });
   store.close();
   const said = await home.doctor('--no-run');
   assert.equal(said.code, 0);
+  assert.match(finding(said, 'note this project is not trusted'), new RegExp(`project set ${project} --trust trusted`));
   assert.match(finding(said, 'note memory is off here'), /\.memory-prefetch\.json says so\n {5}agents in this project/);
   assert.match(finding(said, 'note memory is off for this project'), new RegExp(`project set ${project} --memory on`));
 });

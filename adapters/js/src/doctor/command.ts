@@ -6,7 +6,7 @@ import { prove } from './prove.js';
 import { omp } from './prove_omp.js';
 import { opencode } from './prove_opencode.js';
 import { pi } from './prove_pi.js';
-import { find } from './start.js';
+import { find, isProgram } from './start.js';
 
 /** The harnesses that can be named. */
 export const SUBJECTS = [opencode, pi, omp];
@@ -34,6 +34,9 @@ export async function examine({ names, run }: Asked, signal: AbortSignal, report
   for (const { subject, program } of found) {
     if (signal.aborted) {
       say({ state: 'wrong', what: `${subject.title} was not tried, since you said so` });
+    } else if (program !== undefined && !isProgram(program)) {
+      const what = `there is no program ${program}, which ${subject.variable} names`;
+      say({ state: 'wrong', what, hint: subject.install });
     } else if (program !== undefined) {
       if (run) await prove(subject, program, known, signal, say);
       else say({ state: 'note', what: `${subject.title} was not started: ${program}` });

@@ -70,10 +70,10 @@ function configuration(say: Report): Settings {
 }
 
 function switchedOn(directory: string, say: Report): boolean {
-  const { on, why } = projectMemory(directory);
+  const { on, why, isBroken } = projectMemory(directory);
   if (on) return true;
   say({
-    state: 'note',
+    state: isBroken ? 'wrong' : 'note',
     what: `memory is off here: ${why}`,
     hint: `agents in this project are given nothing, and told nothing. Change ${PROJECT_FILE} if you want it on`,
   });

@@ -1,6 +1,8 @@
 // What the doctor says: one line for each thing that it looked at, with a hint where there is something to do. A check
 // that throws has found that something is wrong.
 
+import { fileURLToPath } from 'node:url';
+
 /** What was looked at, and what came of it. */
 export interface Finding {
   /** `note`: nothing is wrong, and the user may want to know. */
@@ -9,6 +11,9 @@ export interface Finding {
   /** What to do about it. */
   hint?: string | undefined;
 }
+
+/** This package's directory, where the user has it. */
+export const PACKAGE = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\\/]$/, '');
 
 export type Report = (finding: Finding) => void;
 

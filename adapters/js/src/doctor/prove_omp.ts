@@ -2,6 +2,7 @@
 // and plugins are the user's own. A file of settings that goes before all others switches to that model, and has agents
 // end before their parent does, which `omp -p` needs.
 
+import { PACKAGE } from './finding.js';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -18,9 +19,7 @@ export const omp: Subject = {
   variable: 'MEMORY_PREFETCH_OMP',
   install:
     '`bun install -g @oh-my-pi/pi-coding-agent` installs it; MEMORY_PREFETCH_OMP names its program if it is elsewhere',
-  plugin:
-    '`omp plugin install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone;\n' +
-    'is the package built?',
+  plugin: `\`omp plugin install ${PACKAGE}\` installs it`,
   withoutStarter: 'its tool `task` may be switched off in your configuration',
 
   prepare({ own, baseUrl, env, prompt }) {

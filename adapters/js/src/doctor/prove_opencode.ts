@@ -2,6 +2,7 @@
 // is the scripted model, a kind of agent that runs on it, and nothing else. Its data is in the temporary directory.
 
 import { join } from 'node:path';
+import { PACKAGE } from './finding.js';
 import { MODEL, OUTPUT, PROVIDER, WINDOW } from './prove.js';
 import type { Subject } from './prove.js';
 
@@ -13,9 +14,7 @@ export const opencode: Subject = {
   title: 'OpenCode',
   variable: 'MEMORY_PREFETCH_OPENCODE',
   install: '`npm install -g opencode-ai` installs it; MEMORY_PREFETCH_OPENCODE names its program if it is elsewhere',
-  plugin:
-    'is the line "plugin": ["/path/to/memory-prefetch/adapters/js"] in ~/.config/opencode/opencode.json,\n' +
-    'with the path of your clone, and is the package built?',
+  plugin: `is the line "plugin": [${JSON.stringify(PACKAGE)}] in ~/.config/opencode/opencode.json?`,
   withoutStarter: 'its tool `task` may be switched off in your configuration, by `tools` or by `permission`',
 
   prepare({ own, baseUrl, env, prompt }) {

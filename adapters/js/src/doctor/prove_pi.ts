@@ -2,6 +2,7 @@
 // and there is a kind of agent that runs on it. Extensions are the user's own. Pi's agents are processes that find all
 // of this by the environment.
 
+import { PACKAGE } from './finding.js';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
@@ -20,9 +21,7 @@ export const pi: Subject = {
   install:
     '`npm install -g @mariozechner/pi-coding-agent` installs it;\n' +
     'MEMORY_PREFETCH_PI names its program if it is elsewhere',
-  plugin:
-    '`pi install /path/to/memory-prefetch/adapters/js` installs it, with the path of your clone;\n' +
-    'is the package built?',
+  plugin: `\`pi install ${PACKAGE}\` installs it`,
   withoutStarter:
     'install one, as the `subagent` extension that Pi ships as an example: examples/extensions/subagent in its package',
 

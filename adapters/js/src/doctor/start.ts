@@ -79,7 +79,8 @@ export function find(command: string, variable: string): string | undefined {
   return places.flatMap((place) => names.map((name) => resolve(join(place, name)))).find(isProgram);
 }
 
-function isProgram(file: string): boolean {
+/** Whether it may be run. */
+export function isProgram(file: string): boolean {
   try {
     accessSync(file, constants.X_OK);
     return statSync(file).isFile();

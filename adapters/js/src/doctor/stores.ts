@@ -20,7 +20,12 @@ const APPLICATION_ID = 0x6d65_6d70n;
 /** Above this, in bytes, its pages are not all looked at: that would take seconds. */
 const LARGE = 500_000_000;
 
-const ADDING = 'add memories with the program memory-prefetch; `memory-prefetch memory add --help` shows how';
+/** How to add memories. The program does not read the adapters' configuration. */
+function adding({ store, isDefaultStore }: Settings): string {
+  const isNamed = isDefaultStore || process.env['MEMORY_PREFETCH_STORE'] !== undefined;
+  const program = isNamed ? 'memory-prefetch' : `memory-prefetch --store ${JSON.stringify(`sqlite:${store}`)}`;
+  return `add memories with \`${program} memory add …\`; \`memory-prefetch memory add --help\` shows how`;
+}
 
 /** `project`: its name, if it has one. */
 export function checkStore(settings: Settings, project: string | undefined, say: Report): void {
@@ -31,7 +36,7 @@ export function checkStore(settings: Settings, project: string | undefined, say:
     if (!settings.isDefaultStore && !existsSync(directory)) {
       throw new Wrong(`the store cannot be made: there is no directory ${directory}`, `make it: mkdir -p ${directory}`);
     }
-    const hint = settings.memories ? undefined : ADDING;
+    const hint = settings.memories ? undefined : adding(settings);
     say({ state: 'note', what: `there is no store yet; the first delegation makes ${file}`, hint });
     return;
   }
@@ -83,9 +88,18 @@ function report(connection: Connection, settings: Settings, project: string | un
   const counted = settings.memories ? '' : `: ${all} ${all === 1 ? 'memory' : 'memories'}, ${here} in this project`;
   say({ state: 'ok', what: `store ${settings.store}${counted}` });
   if (!settings.memories && all === 0) {
-    say({ state: 'note', what: 'there are no memories to hand over yet', hint: ADDING });
+    say({ state: 'note', what: 'there are no memories to hand over yet', hint: adding(settings) });
   }
-  const [[on] = []] = connection.all('SELECT memory_on FROM projects WHERE project = :project', { project });
+  const [[on, trusted] = []] = connection.all('SELECT memory_on, trusted FROM projects WHERE project = :project', {
+    project,
+  });
+  if (trusted === 0n) {
+    say({
+      state: 'note',
+      what: 'this project is not trusted: none of its memories is handed over',
+      hint: `\`memory-prefetch project set ${project} --trust trusted\` changes that`,
+    });
+  }
   if (on === 0n) {
     say({
       state: 'note',
