@@ -157,7 +157,9 @@ test('a store that only the configuration names: the program has to be told of i
   const file = join(home.path, 'elsewhere.sqlite');
   home.configure(JSON.stringify({ store: `sqlite:${file}` }));
   const said = await home.doctor('--no-run');
-  assert.ok(finding(said, 'note there is no store yet').includes(`memory-prefetch --store "sqlite:${file}" memory add`));
+  assert.ok(
+    finding(said, 'note there is no store yet').includes(`memory-prefetch --store "sqlite:${file}" memory add`),
+  );
 });
 
 test("memory that is off is a note: by the project's own file, and by the store", async (context) => {
