@@ -831,6 +831,31 @@ fn no_copy_of_an_erased_memory_is_left_where_it_was_once() {
     assert!(found.contains(&b"[00001 "[..]));
 }
 
+/// Who has something of its own to take out may find another's note: that one may have erased a memory.
+#[test]
+fn the_note_of_another_erasure_is_not_taken_for_ones_own() {
+    let (directory, path) = place();
+    let mut first = SqliteStore::open(&path, &PATIENT).unwrap();
+    fill_with_moved(&path);
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM memories").unwrap();
+    let edit = MemoryEdit { body: Some("short".into()), ..MemoryEdit::default() };
+    first.edit_memory("1", &edit, 2).unwrap();
+    assert!(first.is_scrub_due());
+    let ids: Vec<String> = (0..600).filter(|n| n % 5 == 0).map(|n: usize| n.to_string()).collect();
+    let mut second = SqliteStore::open(&path, &PATIENT).unwrap();
+    write(&mut second, |store| store.erase(&ids));
+    assert!(second.is_scrub_due());
+    drop(second);
+    reader.execute_batch("COMMIT").unwrap();
+    first.add_agent("another").unwrap();
+    assert!(!first.is_scrub_due());
+    let bytes = all_bytes(&directory);
+    let found: HashSet<&[u8]> = bytes.windows(7).filter(|window| window[0] == b'[').collect();
+    let left: Vec<_> = ids.iter().filter(|id| found.contains(format!("[{id:0>5} ").as_bytes())).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// A large file is not written anew for each memory that is erased.
 #[test]
 fn the_file_is_written_anew_only_if_it_has_copies() {

@@ -108,6 +108,8 @@ export class Adapter {
   #settings: Settings | undefined;
   /** Why there is no client. */
   #broken: string | undefined;
+  /** Why the project has no name. */
+  #unnamed: string | undefined;
   /** Why memory is off, as it was logged. */
   #off: string | undefined;
   readonly #project: Promise<string | undefined>;
@@ -129,7 +131,8 @@ export class Adapter {
       log('error', `memory-prefetch is off: ${this.#broken}`);
     }
     this.#project = projectIdentity(directory).catch((error: unknown) => {
-      log('warn', `memory-prefetch cannot name the project, so no memory is visible: ${text(error)}`);
+      this.#unnamed = text(error);
+      log('warn', `memory-prefetch cannot name the project, so no memory is visible: ${this.#unnamed}`);
       return undefined;
     });
   }
@@ -187,10 +190,16 @@ export class Adapter {
       fate: 'it is not registered yet',
       registeredAs: undefined,
       settled: Promise.resolve(),
+      isSettled: false,
+      isRefused: false,
       child: undefined,
     };
     const registering = this.#register(registered, delegation, isWaited);
-    registered.settled = registering.catch(() => {});
+    registered.settled = registering
+      .catch(() => {})
+      .then(() => {
+        registered.isSettled = true;
+      });
     this.#delegations.add(registered);
     return { registered, registering };
   }
@@ -218,7 +227,7 @@ export class Adapter {
     } catch (error) {
       const isParents = error instanceof HostFailure && error.kind === 'policy' && PARENTS_FAULT.includes(error.tag);
       if (isWaited && (error instanceof WrongField || (registered.named && isParents))) {
-        // Its child does not begin.
+        registered.isRefused = true;
         this.#delegations.end(parent, callId);
         throw error instanceof WrongField ? error : new WrongField(`memory: ${text(error)}`);
       }
@@ -246,12 +255,18 @@ export class Adapter {
   async #claim(child: Session, occasion: string, { task, agentType, callId, told }: ChildTask): Promise<void> {
     if (!child.parent) return;
     const parent = child.parent.id;
-    const own =
+    let own =
       callId === undefined ? this.#delegations.callOf(parent, task, child.id) : this.#delegations.of(parent, callId);
     // Before anything is waited for: the next child's call must not be taken for this one's.
     if (own) own.child = child.id;
-    const candidates = own ? [own] : this.#delegations.candidates(parent, task);
-    await Promise.all(candidates.map(({ settled }) => settled));
+    const possible = own ? [own] : this.#delegations.candidates(parent, task);
+    await Promise.all(possible.map(({ settled }) => settled));
+    const candidates = possible.filter(({ isRefused }) => !isRefused);
+    const [only] = candidates;
+    if (!own && candidates.length === 1 && only?.task === task && only.child === undefined) {
+      own = only;
+      own.child = child.id;
+    }
     const origin = originOf(candidates);
     const nothing = told?.nothing || (own !== undefined && !own.named);
     // One that is known to have been given nothing, now and before, has nothing to miss.
@@ -366,6 +381,9 @@ export class Adapter {
     try {
       const caller = await this.#caller(session);
       if (!caller.memoryOn) return OFF;
+      if (caller.project === undefined) {
+        return `No memory is visible, since this project cannot be named: ${this.#unnamed}`;
+      }
       return inParts(await run(this.#host(), caller), part);
     } catch (error) {
       if (!(error instanceof HostFailure && error.kind === 'policy')) this.#failed('a tool', error);

@@ -17,6 +17,9 @@ export interface Registered {
   registeredAs: string | undefined;
   /** Resolves when `fate` is known. */
   settled: Promise<unknown>;
+  isSettled: boolean;
+  /** Its field was wrong, so that no child comes from it. */
+  isRefused: boolean;
   /** The child that it started, once that is known. */
   child: string | undefined;
 }
@@ -56,10 +59,10 @@ export class Delegations {
     return ended;
   }
 
-  /** The parent's model goes on, so that all of its calls have ended, also those whose end was not told. */
+  /** The parent's model goes on, so that all of its calls that were registered have ended, also where that was not told. */
   nextTurn(parent: string): void {
     this.#turns.set(parent, this.turn(parent) + 1);
-    this.#all = this.#all.filter((other) => other.parent !== parent);
+    this.#all = this.#all.filter((other) => other.parent !== parent || !other.isSettled);
   }
 
   /**

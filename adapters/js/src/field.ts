@@ -41,7 +41,8 @@ export function isInOrder(memory: unknown): boolean {
   const { prefetch_ids: ids } = memory as { prefetch_ids?: unknown };
   const isId = (id: unknown) =>
     typeof id === 'string' &&
-    /^[^\u0000-\u001f\u007f-\u009f]+$/.test(id) &&
+    // No control character, and no half of one that takes two.
+    /^[^\p{Cc}\p{Cs}]+$/u.test(id) &&
     id !== '#' &&
     Buffer.byteLength(id) <= MOST_BYTES;
   return Array.isArray(ids) && ids.length > 0 && ids.length <= MOST_IDS && ids.every(isId);

@@ -241,8 +241,9 @@ export class Prefetch<S extends Store = Store> {
   }
 
   #failure(name: ExportName, error: unknown): unknown {
-    // jco's error for an answer that is one; each instance has a class of its own for it.
-    if (error instanceof Error && Object.hasOwn(error, 'payload')) {
+    // jco's error for an answer that is one; each instance has a class of its own for it. Another one has come from an
+    // import, right through the component.
+    if (error instanceof Error && error.constructor.name === 'ComponentError') {
       return new PolicyError((error as Error & { payload: ContractError }).payload);
     }
     // A trap: it may be in any state.

@@ -11,6 +11,8 @@ import { memoryField, tools } from './field.js';
 /** The tool that starts a child. */
 const TASK = 'task';
 
+const NO_SCHEMA = 'memory-prefetch: the tool `task` has no schema to add the field `memory` to, so it is not offered';
+
 /** Directories that have a plugin of ours. OpenCode runs one twice that is named by a path in one list and by npm in another. */
 const RUNNING = Symbol.for('memory-prefetch.opencode');
 const running = ((globalThis as Record<symbol, unknown>)[RUNNING] ??= new Set<string>()) as Set<string>;
@@ -88,6 +90,13 @@ const server: Plugin = async ({ client, directory }) => {
       if (toolID !== TASK) return;
       // Not in the package's types; what stands there is what the model sees.
       const seen = output as { jsonSchema?: { properties?: Record<string, unknown> } };
+      // With background agents, an experiment of OpenCode 1.18, there is none, and what was made of it would be the whole.
+      if (!seen.jsonSchema) {
+        void client.app
+          .log({ body: { service: 'memory-prefetch', level: 'warn', message: NO_SCHEMA } })
+          .catch(() => {});
+        return;
+      }
       seen.jsonSchema = { ...seen.jsonSchema, properties: { ...seen.jsonSchema?.properties, memory: memoryField } };
     },
 

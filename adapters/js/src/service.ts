@@ -54,7 +54,7 @@ const AHEAD_MS = 1_000;
 /** The operations, over one store. */
 export class Service {
   /** By child: what `replay` would answer, for the request that follows its claim. */
-  readonly #ahead = new Map<string, { texts: Text[]; version: bigint; until: number }>();
+  readonly #ahead = new Map<string, { texts: Text[]; version: string; at: number }>();
   /** Occasions whose content is live, by child: resolved anew at each request. */
   readonly #live = new Map<string, string[]>();
   /** By child and text of a block, the occasion on which it was given. */
@@ -108,8 +108,8 @@ export class Service {
     const id = name(child.key);
     const ahead = this.#ahead.get(id);
     this.#ahead.delete(id);
-    // What another process has revoked or erased meanwhile must not be given (R17, R21).
-    const holds = ahead && ahead.version === this.prefetch.store.version() && performance.now() < ahead.until;
+    // What was revoked or erased meanwhile must not be given (R17, R21).
+    const holds = ahead && isFresh(ahead.at) && ahead.version === this.prefetch.store.version();
     return holds ? ahead.texts : this.#replay(child, id);
   }
 
@@ -150,7 +150,6 @@ export class Service {
 
   /** The harness will not run this session again (R18). */
   ended(key: SessionKey): void {
-    this.#ahead.delete(name(key));
     this.#live.delete(name(key));
     this.#occasions.delete(name(key));
     this.prefetch.sessionEnded(key);
@@ -158,7 +157,6 @@ export class Service {
 
   /** One small batch of a sweep; answers whether there is more (R19). */
   sweep(): boolean {
-    this.#ahead.clear();
     return this.prefetch.sweep(100).more;
   }
 
@@ -179,12 +177,12 @@ export class Service {
   /** While nobody waits: the harness goes on starting the child. Live content is as it is when it is read. */
   #readAhead(child: Caller, id: string): void {
     this.#ahead.delete(id);
-    const now = performance.now();
-    for (const [other, { until }] of this.#ahead) if (until < now) this.#ahead.delete(other);
-    const version = this.prefetch.store.version();
-    if (version === undefined || (this.#live.get(id) ?? []).length > 0) return;
+    for (const [other, { at }] of this.#ahead) if (!isFresh(at)) this.#ahead.delete(other);
     try {
-      this.#ahead.set(id, { texts: this.#replay(child, id), version, until: now + AHEAD_MS });
+      const live = this.#live.get(id) ?? this.#findLive(child.key, id);
+      const version = this.prefetch.store.version();
+      if (version === undefined || live.length > 0) return;
+      this.#ahead.set(id, { texts: this.#replay(child, id), version, at: Date.now() });
     } catch {
       // The request itself will find out, and say why.
     }
@@ -230,6 +228,12 @@ export class Service {
 
 /** The answer of an occasion is repeated whatever is asked, so nothing is said here. */
 const ANY: Claim = { tag: 'parent-session', val: { task: undefined, agentType: undefined, registersAll: false } };
+
+/** Whether what was read at this time, by the clock, may still stand for reading it. */
+function isFresh(at: number): boolean {
+  const age = Date.now() - at;
+  return age >= 0 && age < AHEAD_MS;
+}
 
 function name(key: SessionKey): string {
   return JSON.stringify([key.harness, key.id]);

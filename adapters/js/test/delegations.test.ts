@@ -21,6 +21,8 @@ function registered(callId: string, task: string, more: Partial<Registered> = {}
     fate: HANDED_OVER,
     registeredAs: undefined,
     settled: Promise.resolve(),
+    isSettled: true,
+    isRefused: false,
     child: undefined,
     ...more,
   };
@@ -62,6 +64,13 @@ test('when the parent goes on, what it had started is over, and calls are number
   assert.notEqual(all.turn('p'), turn);
   assert.equal(origin(all, 'p', 'Look.').lost, undefined);
   assert.equal(origin(all, 'q', 'Look.').lost, 'the store is busy');
+});
+
+test('one that is still being registered is not forgotten when its parent goes on', () => {
+  const all = new Delegations();
+  all.add(registered('1', 'Look.', { isSettled: false }));
+  all.nextTurn('p');
+  assert.equal(all.candidates('p', 'Look.').length, 1);
 });
 
 test('a child comes from the only call with its text that has none', () => {

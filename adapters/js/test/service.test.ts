@@ -93,6 +93,7 @@ test('a field that is in order is never one that the policy finds malformed', ()
     [{ prefetch_ids: ['a\nb'] }, true],
     [{ prefetch_ids: ['a\u0085b'] }, true],
     [{ prefetch_ids: ['字'.repeat(86)] }, true],
+    [{ prefetch_ids: ['\ud800'] }, true],
     [{ prefetch_ids: ['1'], mode: 'frozen' }, true],
     [{ snapshot_ref: 'snap_1' }, true],
     [{}, true],
@@ -111,7 +112,7 @@ test('what another process does between a claim and the request that follows it 
   const file = join(mkdtempSync(join(tmpdir(), 'memory-prefetch-service-')), 's.db');
   const on = service(file);
   const other = new Prefetch(SqliteStore.open(file));
-  for (const id of ['1', '2', '3', '4']) remember(on, id, `the body of ${id}`);
+  for (const id of ['1', '2', '3', '4', '5']) remember(on, id, `the body of ${id}`);
   const given = (id: string) => {
     const outcome = on.register(parent, delegating(`Task ${id}.`, { prefetch_ids: [id] }));
     const { block } = on.claim(child(id), 'start', byText(`Task ${id}.`));
@@ -131,6 +132,9 @@ test('what another process does between a claim and the request that follows it 
   given('4');
   on.ended(child('4').key);
   assert.deepEqual(texts('4'), []);
+  const own = given('5');
+  on.prefetch.revoke(parent.key, own.ref);
+  assert.deepEqual(texts('5'), [], 'also what this process does itself');
 });
 
 test('what stands in the requests names the turn that it came with', () => {
@@ -162,7 +166,10 @@ test('live content is as it is now, at each request and after a restart', () => 
   assert.match(first.replay(child('c'))[0]?.text ?? '', /as it is/);
   first.close();
   const second = service(file);
-  assert.match(second.replay(child('c'))[0]?.text ?? '', /as it is/);
+  // A later turn, whose claim comes before any request of this process.
+  second.claim(child('c'), 'm2', byText('Another.'));
+  second.prefetch.store.editMemory('1', { body: 'as it is now' }, 2n);
+  assert.match(second.replay(child('c'))[0]?.text ?? '', /as it is now/);
   assert.deepEqual(second.replay(child('n')), []);
   second.close();
 });

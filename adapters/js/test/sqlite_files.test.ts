@@ -689,6 +689,29 @@ test('who ends before the log is cut off leaves that to whoever writes next', as
   store.close();
 });
 
+test('the note of another erasure is not taken for one’s own', () => {
+  const { path } = place();
+  const first = SqliteStore.open(path);
+  fillWithMoved(connectionOf(first));
+  const reader = SqliteStore.open(path);
+  reader.beginUnit('read');
+  reader.memories(['1'], 10);
+  first.editMemory('1', { body: 'short' }, 2n);
+  assert.ok(first.isScrubDue);
+  const second = SqliteStore.open(path);
+  write(second, () => second.erase(MOVED_AND_ERASED.map(String)));
+  assert.ok(second.isScrubDue);
+  second.close();
+  reader.commit();
+  const version = first.version();
+  first.addAgent('another');
+  assert.notEqual(first.version(), version);
+  assert.ok(!first.isScrubDue);
+  assert.deepEqual(leftOf(path), []);
+  reader.close();
+  first.close();
+});
+
 test('the file is written anew only if it has copies', () => {
   const { path } = place();
   const store = SqliteStore.open(path);

@@ -517,8 +517,12 @@ impl Store for SqliteStore {
             Access::Write | Access::Relaxed => {
                 let schema = open::check_schema(&self.connection, access).inspect_err(|_| self.roll_back())?;
                 self.scrub_noted = schema.scrub;
-                if schema.scrub && self.scrub == Scrub::Clean {
-                    (self.scrub, self.thorough) = (Scrub::Due, true);
+                if schema.scrub {
+                    // It may be another's note, also where this one has something to take out itself.
+                    self.thorough = true;
+                    if self.scrub == Scrub::Clean {
+                        self.scrub = Scrub::Due;
+                    }
                 }
                 Ok(())
             }
@@ -646,6 +650,8 @@ impl Store for SqliteStore {
 
     fn overwrite(&mut self, frozen: &[Frozen]) -> Rows<()> {
         self.erasing()?;
+        // Also where the memories are in another store, which erases them itself or not.
+        self.thorough = true;
         for Frozen { snapshot, pages } in frozen {
             let name = &snapshot.snapshot_ref;
             self.change(

@@ -132,7 +132,8 @@ export abstract class Storage extends Units implements Store {
   }
 
   overwrite(frozen: Frozen[]): void {
-    this.erasing();
+    // Also where the memories are in another store, which erases them itself or not.
+    this.erasing(true);
     for (const { snapshot, pages } of frozen) {
       const snapshot_ref = snapshot.snapshotRef;
       this.change('snapshots_overwrite_state', { snapshot_ref, state: snapshot.state });

@@ -12,7 +12,7 @@ import {
   StoreFailure,
 } from '../store.js';
 import { type DriverName, choose } from './driver.js';
-import { type Opened, dataVersion, open, openConnection, openInMemory } from './open.js';
+import { type Opened, open, openConnection, openInMemory } from './open.js';
 import * as rows from './rows.js';
 import { Storage } from './storage.js';
 
@@ -187,11 +187,6 @@ export class SqliteStore extends Storage implements Operator {
   allAudit(limit: number): AuditRow[] {
     const params = { harness: undefined, session: undefined, since: undefined, limit };
     return this.unitOf('read', () => this.read('operator_all_audit', params, rows.audit));
-  }
-
-  /** A number that changes whenever another connection has written to the file; undefined: it is not known. */
-  version(): bigint | undefined {
-    return dataVersion(this.opened.connection);
   }
 
   /**

@@ -26,6 +26,9 @@ export abstract class Units {
   #scrubAt: bigint | undefined;
   /** A memory was erased, or nobody knows what: what SQLite has moved within the file must go too. */
   #isThorough = false;
+  /** Counts connections, and units that were kept and may have written: see {@link version}. */
+  #connections = 0;
+  #kept = 0;
 
   protected constructor(
     protected opened: Opened,
@@ -41,6 +44,7 @@ export abstract class Units {
     if (opened === undefined) return;
     const old = this.opened;
     this.opened = opened;
+    this.#connections += 1;
     this.#isDurable = true;
     this.#checked = undefined;
     this.#isScrubNoted = false;
@@ -65,9 +69,10 @@ export abstract class Units {
     try {
       const schema = checkSchema(connection, access);
       this.#isScrubNoted = schema.scrub;
-      if (schema.scrub && this.#scrub === 'clean') {
-        this.#scrub = 'due';
+      if (schema.scrub) {
+        // It may be another's note, also where this one has something to take out itself.
         this.#isThorough = true;
+        if (this.#scrub === 'clean') this.#scrub = 'due';
       }
     } catch (error) {
       this.rollBack();
@@ -89,6 +94,7 @@ export abstract class Units {
       throw error;
     }
     this.#unit = undefined;
+    if (wrote) this.#kept += 1;
     if (erases) this.#scrubFile();
   }
 
@@ -123,6 +129,12 @@ export abstract class Units {
    */
   get isScrubDue(): boolean {
     return this.#scrub !== 'clean';
+  }
+
+  /** Another text whenever anybody, this store too, may have written to the file; undefined: it is not known. */
+  version(): string | undefined {
+    const version = dataVersion(this.opened.connection);
+    return version === undefined ? undefined : `${this.#connections} ${this.#kept} ${version}`;
   }
 
   protected get isUnitOpen(): boolean {
