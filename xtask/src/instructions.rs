@@ -14,8 +14,9 @@ use xtask::component;
 /// The functions of the program in which callgrind counts, `measured_…`.
 const MEASURED: [&str; 4] = ["delegate", "deliver", "recall", "replay"];
 
-/// By how much a count may differ from its figure. Random names and hashes make less than a tenth of that.
-const TOLERANCE: f64 = 0.03;
+/// By how much a count may be above its figure. Random names and hashes make 0.1%; the rest is for another machine's C
+/// library, which picks other ways of copying.
+const TOLERANCE: f64 = 0.08;
 
 /// How many instructions each takes.
 pub type Counts = BTreeMap<String, u64>;
@@ -69,7 +70,9 @@ pub fn compare(route: &str, counts: &Counts) -> Result<()> {
             figures[name].as_u64().with_context(|| format!("{} has no figure for {name}", path().display()))?;
         let change = *count as f64 / figure as f64 - 1.0;
         println!("    {name:<10} {count:>12} instructions, {:+.1}% of {figure}", change * 100.0);
-        if change.abs() > TOLERANCE {
+        if change < -TOLERANCE {
+            println!("    {name} has become faster: `cargo xtask instructions --accept` keeps that");
+        } else if change > TOLERANCE {
             missed.push(format!("{name} {:+.1}%", change * 100.0));
         }
     }
@@ -77,7 +80,7 @@ pub fn compare(route: &str, counts: &Counts) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} against the figures in {}, and {:.0}% are allowed. If it is meant to be so, and when it has become faster, \
+        "{} against the figures in {}, and {:.0}% are allowed. If it is meant to be so, \
          `cargo xtask instructions --accept` writes down the new ones",
         missed.join(", "),
         path().display(),
