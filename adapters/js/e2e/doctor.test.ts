@@ -119,7 +119,7 @@ test('Pi, with the extension and without it', { skip: withoutPi, timeout: TEST_M
     cpSync(join(place.root, 'subagent'), subagent, { recursive: true, verbatimSymlinks: true });
     const removed = await pi.command(['remove', PACKAGE]);
     assert.equal(removed.code, 0, removed.stderr);
-    assertNotLoaded(await ask(), 'Pi', /`pi install \/path\/to\/memory-prefetch\/adapters\/js` installs it/);
+    assertNotLoaded(await ask(), 'Pi', /`pi install \/.*\/adapters\/js` installs it/);
   } finally {
     place.close();
   }

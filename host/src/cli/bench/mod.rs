@@ -19,7 +19,7 @@ use measure::Spread;
 
 /// Measure this program on this machine, against plain SQLite and against the same policy without a sandbox
 ///
-/// Every figure is a ratio of two things that are measured in the same run, turn by turn: the median, and the middle half
+/// Most figures are ratios of two things that are measured in the same run, turn by turn: the median, and the middle half
 /// of its parts. Times alone say more about the machine. Measure with a release build, and with little else running.
 ///
 /// Works on throw-away stores in the directory for temporary files, which should be on a disk; --store is not touched.

@@ -114,7 +114,7 @@ pub(super) fn replay(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let read = ("read", &cached);
     Ok(vec![
         ratio("replay", "replay / one raw read of the same bytes", [("replay", &replay), read], Some(2.2)),
-        ratio("replay", "the same / a read whose statement is held", [("replay", &replay), ("read", &least)], None),
+        ratio("replay", "replay / a read whose statement is held", [("replay", &replay), ("read", &least)], None),
         ratio("replay", "native replay / one raw read", [("native", &natively), read], None),
         ratio("replay", "the store's part of a replay / one raw read", [("store", &store), read], None),
         ratio("replay", "replay in a new instance / one raw read", [("replay", &new), ("read", &again)], None),
@@ -209,8 +209,8 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     if has_sqlite3 {
         let against = ("sqlite3", &sqlite3);
         figures.extend([
-            ratio("start", "the first / sqlite3 that reads the row", [("deliver", &deliver), against], Some(2.0)),
-            ratio("start", "the second / sqlite3 that reads the row", [("replay", &replay), against], Some(2.0)),
+            ratio("start", "deliver in a new process / sqlite3 that reads the row", [("deliver", &deliver), against], Some(2.0)),
+            ratio("start", "replay in a new process / sqlite3 that reads the row", [("replay", &replay), against], Some(2.0)),
         ]);
     } else {
         tell(app, "  the program sqlite3 is not here: there is nothing to compare a new process with");
