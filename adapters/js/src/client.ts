@@ -57,7 +57,7 @@ export class Client {
 
   /** `isWaited`: the harness goes on when this is answered. */
   register(parent: Caller, delegating: Delegating, isWaited = true): Promise<DelegationOutcome> {
-    return this.#ask('register', [parent, delegating], isWaited ? AT_ONCE_MS : 0);
+    return this.#ask('register', [parent, delegating, isWaited], isWaited ? AT_ONCE_MS : 0);
   }
 
   taken(parent: Caller, callId: string): Promise<boolean> {

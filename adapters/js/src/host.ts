@@ -125,8 +125,10 @@ export class Prefetch<S extends Store = Store> {
     return this.#call('orchestrator.estimate', session, request, (to) => to.orchestrator.estimate(session, request));
   }
 
-  delegate(session: SessionKey, request: Request): DelegationOutcome {
-    return this.#call('orchestrator.delegate', session, request, (to) => to.orchestrator.delegate(session, request));
+  /** `access`: `relaxed` does not wait for the disk; the next unit that does takes this one with it. */
+  delegate(session: SessionKey, request: Request, access: 'write' | 'relaxed' = 'write'): DelegationOutcome {
+    const run = (to: Exports) => to.orchestrator.delegate(session, request);
+    return this.#call('orchestrator.delegate', session, request, run, access);
   }
 
   revalidate(session: SessionKey, ref: string): Receipt {
@@ -211,14 +213,19 @@ export class Prefetch<S extends Store = Store> {
   }
 
   /** One exported call, one unit of work. */
-  #call<T>(name: ExportName, session: SessionKey | undefined, request: unknown, run: (to: Exports) => T): T {
+  #call<T>(
+    name: ExportName,
+    session: SessionKey | undefined,
+    request: unknown,
+    run: (to: Exports) => T,
+    access = ACCESS[name],
+  ): T {
     const state = this.#state;
     const size = textBytes(request) + textBytes(session);
     if (size > state.limits.bytesIn) {
       throw new StoreFailure('too-large', `the request has ${size} bytes, and this host takes ${state.limits.bytesIn}`);
     }
     state.unit = newUnit(name, size);
-    const access = ACCESS[name];
     if (access) {
       state.store.beginUnit(access);
       // Waiting for another process is not the component's time.

@@ -66,11 +66,14 @@ export class Service {
     readonly prefix: string = prefetch.describe().blockPrefix,
   ) {}
 
-  /** R14: register a delegation, whether or not it names memories. Throws `PolicyError` `malformed` for a wrong field. */
-  register(parent: Caller, delegating: Delegating): DelegationOutcome {
+  /**
+   * R14: register a delegation, whether or not it names memories. Throws `PolicyError` `malformed` for a wrong field.
+   * `isWaited`: somebody goes on when it is done, so it must be on the disk. Else the child's claim takes it there.
+   */
+  register(parent: Caller, delegating: Delegating, isWaited = true): DelegationOutcome {
     const memory = this.#field(delegating.memory);
     this.#know(parent);
-    return this.prefetch.delegate(parent.key, {
+    const request = {
       task: delegating.task,
       memory,
       capacity: memory ? delegating.capacity : undefined,
@@ -79,10 +82,11 @@ export class Service {
       ttlSeconds: delegating.ttlSeconds,
       children: 1,
       strict: false,
-      carry: 'snapshot-ref',
+      carry: 'snapshot-ref' as const,
       callId: delegating.callId,
       attributes: [],
-    });
+    };
+    return this.prefetch.delegate(parent.key, request, isWaited ? 'write' : 'relaxed');
   }
 
   /** The child's turn begins: give it what its parent handed over (R22). The same occasion gives the same answer (R25). */
