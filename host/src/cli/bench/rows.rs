@@ -209,8 +209,18 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     if has_sqlite3 {
         let against = ("sqlite3", &sqlite3);
         figures.extend([
-            ratio("start", "deliver in a new process / sqlite3 that reads the row", [("deliver", &deliver), against], Some(2.0)),
-            ratio("start", "replay in a new process / sqlite3 that reads the row", [("replay", &replay), against], Some(2.0)),
+            ratio(
+                "start",
+                "deliver in a new process / sqlite3 that reads the row",
+                [("deliver", &deliver), against],
+                Some(2.0),
+            ),
+            ratio(
+                "start",
+                "replay in a new process / sqlite3 that reads the row",
+                [("replay", &replay), against],
+                Some(2.0),
+            ),
         ]);
     } else {
         tell(app, "  the program sqlite3 is not here: there is nothing to compare a new process with");
