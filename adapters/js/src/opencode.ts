@@ -70,6 +70,8 @@ const server: Plugin = async ({ client, directory }) => {
     return { name: model?.modelID, context: found?.limit.context, output: found?.limit.output };
   }
 
+  let isToldOfSchema = false;
+
   const models = new Map<string, { providerID: string; modelID: string }>();
 
   const hooks: Hooks = {
@@ -92,6 +94,8 @@ const server: Plugin = async ({ client, directory }) => {
       const seen = output as { jsonSchema?: { properties?: Record<string, unknown> } };
       // With background agents, an experiment of OpenCode 1.18, there is none, and what was made of it would be the whole.
       if (!seen.jsonSchema) {
+        if (isToldOfSchema) return;
+        isToldOfSchema = true;
         void client.app
           .log({ body: { service: 'memory-prefetch', level: 'warn', message: NO_SCHEMA } })
           .catch(() => {});

@@ -12,6 +12,7 @@ import { PolicyError, Prefetch } from '../dist/host.js';
 import { Service } from '../dist/service.js';
 import type { Caller, Delegating } from '../dist/service.js';
 import { SqliteStore } from '../dist/sqlite/store.js';
+import { connectionOf } from './sqlite_moved.js';
 
 const capacity: Capacity = { budget: { tag: 'tokens', val: 10_000 }, model: undefined, overflow: 'refuse' };
 
@@ -106,6 +107,19 @@ test('a field that is in order is never one that the policy finds malformed', ()
     assert.equal(!isInOrder(memory), isWaited, shown);
     if (!isWaited) assert.equal(on.register(parent, delegating(`With ${shown}`, memory)).tag, 'handed-over', shown);
   }
+});
+
+test('a delegation that nobody waits for does not wait for the disk, and the claim, which does, takes it there', () => {
+  const on = service();
+  remember(on, '1', 'one');
+  const waits = () => connectionOf(on.prefetch.store).once('PRAGMA synchronous')[0]?.[0];
+  const [NORMAL, FULL] = [1n, 2n];
+  on.register(parent, delegating('Waited for.', { prefetch_ids: ['1'] }));
+  assert.equal(waits(), FULL);
+  on.register(parent, delegating('Not waited for.', { prefetch_ids: ['1'] }), false);
+  assert.equal(waits(), NORMAL);
+  on.claim(child('c'), 'start', byText('Not waited for.'));
+  assert.equal(waits(), FULL);
 });
 
 test('what another process does between a claim and the request that follows it holds for that request', () => {
