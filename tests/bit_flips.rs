@@ -83,17 +83,7 @@ fn scene(dir: &Path) -> Scene {
         ("4", "Another long one, the fourth. ".repeat(50)),
         ("5", "The fifth body.".to_owned()),
     ] {
-        let memory = NewMemory {
-            id: Some(id.into()),
-            owner: Some("a".into()),
-            project: Some("p".into()),
-            audience: Audience::Agent,
-            category: "fact".into(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body,
-        };
+        let memory = NewMemory { id: Some(id.into()), category: "fact".into(), ..NewMemory::new("a", "p", body) };
         store.add_memory(&memory, NOW).unwrap();
     }
 

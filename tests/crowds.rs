@@ -422,14 +422,8 @@ fn a_thousand_children_claim_at_once() {
     for number in 0..CHILDREN {
         let memory = NewMemory {
             id: Some(number.to_string()),
-            owner: Some("ada".into()),
-            project: Some("web".into()),
             audience: Audience::Project,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: mark(number),
+            ..NewMemory::new("ada", "web", mark(number))
         };
         prefetch.store().add_memory(&memory, START).unwrap();
         prefetch.store().put_session(&session(&format!("child {number}"), Some("lead"))).unwrap();

@@ -139,14 +139,7 @@ fn memory_stays_small() {
     for number in 0..20 {
         let memory = memory_prefetch::operator::NewMemory {
             id: Some(number.to_string()),
-            owner: Some("a".into()),
-            project: Some("p".into()),
-            audience: Audience::Agent,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: "word ".repeat(205),
+            ..memory_prefetch::operator::NewMemory::new("a", "p", "word ".repeat(205))
         };
         ids.push(store.add_memory(&memory, 0).unwrap());
     }
@@ -174,14 +167,7 @@ fn many_long_tasks_with_one_beginning_are_told_apart() {
     }
     let memory = memory_prefetch::operator::NewMemory {
         id: Some("1".into()),
-        owner: Some("a".into()),
-        project: Some("p".into()),
-        audience: Audience::Agent,
-        category: String::new(),
-        priority: 0,
-        trusted: true,
-        expires_at: None,
-        body: "body".into(),
+        ..memory_prefetch::operator::NewMemory::new("a", "p", "body")
     };
     store.add_memory(&memory, 0).unwrap();
     let mut prefetch = Runtime::builder().build().unwrap().open(store).unwrap();

@@ -108,17 +108,7 @@ impl<S: Operator + 'static> Bed<S> {
         store.put_project(&project).unwrap();
         self.session("s", None);
         for (id, bytes) in [("1", LARGE), ("2", 100), ("3", 100)] {
-            let memory = NewMemory {
-                id: Some(id.into()),
-                owner: Some("a".into()),
-                project: Some("p".into()),
-                audience: Audience::Agent,
-                category: String::new(),
-                priority: 0,
-                trusted: true,
-                expires_at: None,
-                body: "body ".repeat(bytes / 5),
-            };
+            let memory = NewMemory { id: Some(id.into()), ..NewMemory::new("a", "p", "body ".repeat(bytes / 5)) };
             self.store().add_memory(&memory, 0).unwrap();
         }
         self

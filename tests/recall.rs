@@ -179,17 +179,7 @@ fn store_calls_do_not_depend_on_the_number_of_ids() {
             let direction = Direction::OneWay;
             store.add_link(&Link { from_agent, to_agent, direction, kind: "peer".into(), attributes: vec![] }).unwrap();
         }
-        let memory = NewMemory {
-            id: None,
-            owner: Some(owner),
-            project: Some(["p", "q"][number % 2].into()),
-            audience: Audience::Agent,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: format!("body {number}"),
-        };
+        let memory = NewMemory::new(owner, ["p", "q"][number % 2], format!("body {number}"));
         all.push(store.add_memory(&memory, 0).unwrap());
     }
     let mut prefetch = Runtime::builder().build().unwrap().open(store).unwrap();
@@ -228,17 +218,7 @@ fn rows_of_others_change_nothing_that_is_found() {
         store.put_session(&NewSession { key, agent, project, parent: None, memory_on: true }).unwrap();
     }
     let add = |store: &mut SqliteStore, owner: &str, body: String| {
-        let memory = NewMemory {
-            id: None,
-            owner: Some(owner.into()),
-            project: Some(format!("p{owner}")),
-            audience: Audience::Workspace,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body,
-        };
+        let memory = NewMemory { audience: Audience::Workspace, ..NewMemory::new(owner, format!("p{owner}"), body) };
         store.add_memory(&memory, 0).unwrap();
     };
     // More than are ranked.

@@ -36,17 +36,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 }
 
 fn memory(id: Option<&str>, body: &str) -> NewMemory {
-    NewMemory {
-        id: id.map(Into::into),
-        owner: Some("ada".into()),
-        project: Some("web".into()),
-        audience: Audience::Project,
-        category: String::new(),
-        priority: 0,
-        trusted: true,
-        expires_at: None,
-        body: body.into(),
-    }
+    NewMemory { id: id.map(Into::into), audience: Audience::Project, ..NewMemory::new("ada", "web", body) }
 }
 
 fn frozen(name: &str, memory_ids: &[&str], text: &str) -> Frozen {

@@ -23,14 +23,10 @@ fn texts(list: &[&str]) -> Vec<String> {
 fn memory(id: &str, body: &str) -> NewMemory {
     NewMemory {
         id: Some(id.into()),
-        owner: Some("ada".into()),
-        project: Some("web".into()),
         audience: Audience::Project,
         category: "fact".into(),
         priority: 7,
-        trusted: true,
-        expires_at: None,
-        body: body.into(),
+        ..NewMemory::new("ada", "web", body)
     }
 }
 

@@ -74,17 +74,7 @@ fn seed<S: Operator>(store: &mut S, program: &[u8]) {
         store.put_session(&session).expect("to write");
     }
     for id in ["1", "2"] {
-        let memory = NewMemory {
-            id: Some(id.into()),
-            owner: Some("a".into()),
-            project: Some("p".into()),
-            audience: Audience::Agent,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: BODY.into(),
-        };
+        let memory = NewMemory { id: Some(id.into()), ..NewMemory::new("a", "p", BODY) };
         store.add_memory(&memory, 0).expect("to write");
     }
     store.begin_unit(Access::Write).expect("to begin");

@@ -27,6 +27,23 @@ pub struct NewMemory {
     pub body: String,
 }
 
+impl NewMemory {
+    /// A trusted memory that its owner shares with nobody, without a category or an end; the store gives out its id.
+    pub fn new(owner: impl Into<String>, project: impl Into<String>, body: impl Into<String>) -> NewMemory {
+        NewMemory {
+            id: None,
+            owner: Some(owner.into()),
+            project: Some(project.into()),
+            audience: Audience::Agent,
+            category: String::new(),
+            priority: 0,
+            trusted: true,
+            expires_at: None,
+            body: body.into(),
+        }
+    }
+}
+
 /// What to change of a memory; `None` leaves it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MemoryEdit {

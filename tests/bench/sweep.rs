@@ -52,17 +52,11 @@ fn erase() -> Result<(), Failed> {
     store.put_session(&NewSession { key: key.clone(), agent, project, parent: None, memory_on: true })?;
     let mut ids = Vec::new();
     for number in 0..4 {
-        let memory = NewMemory {
-            id: None,
-            owner: Some("a".into()),
-            project: Some("p".into()),
-            audience: Audience::Agent,
-            category: String::new(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: format!("{number} {}", "The cart keeps its lines in the order of adding. ".repeat(10)),
-        };
+        let memory = NewMemory::new(
+            "a",
+            "p",
+            format!("{number} {}", "The cart keeps its lines in the order of adding. ".repeat(10)),
+        );
         ids.push(store.add_memory(&memory, 0)?);
     }
     let mut prefetch = Runtime::builder().build()?.open(store)?;

@@ -145,14 +145,8 @@ pub fn run(prefetch: &mut Prefetch, lane: &str, call: &Call) -> Result<Done, Cal
         Step::Add { id } => {
             let memory = NewMemory {
                 id: Some(id.clone()),
-                owner: Some("ada".into()),
-                project: Some("web".into()),
                 audience: Audience::Project,
-                category: String::new(),
-                priority: 0,
-                trusted: true,
-                expires_at: None,
-                body: body(id, 1),
+                ..NewMemory::new("ada", "web", body(id, 1))
             };
             prefetch.store().add_memory(&memory, *at)?;
             Done::Plain

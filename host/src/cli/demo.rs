@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use memory_prefetch::contract::{
-    Audience, Budget, Capacity, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction, Error,
-    Hints, Link, Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
+    Budget, Capacity, Claim, Delegated, Delegation, DelegationOutcome, DeliveryOutcome, Direction, Error, Hints, Link,
+    Memory, MemoryField, Mode, NamedIds, Overflow, Project, Refusal, Request, SessionKey,
 };
 use memory_prefetch::environment::sha256;
 use memory_prefetch::operator::{MemoryEdit, NewMemory, NewSession, Operator};
@@ -221,14 +221,8 @@ fn seed(store: &mut SqliteStore, app: &App) -> Result<(), Failure> {
     ] {
         let memory = NewMemory {
             id: Some(id.into()),
-            owner: Some(owner.into()),
-            project: Some(project.id.clone()),
-            audience: Audience::Agent,
             category: category.into(),
-            priority: 0,
-            trusted: true,
-            expires_at: None,
-            body: body.into(),
+            ..NewMemory::new(owner, project.id.clone(), body)
         };
         store.add_memory(&memory, app.now())?;
     }

@@ -1,6 +1,6 @@
 //! What is measured: a parent with its children, and 20 memories of 1 KB.
 
-use memory_prefetch::contract::{Audience, Capacity, MemoryField, Mode, NamedIds, Project, Request, SessionKey};
+use memory_prefetch::contract::{Capacity, MemoryField, Mode, NamedIds, Project, Request, SessionKey};
 use memory_prefetch::operator::{NewMemory, NewSession, Operator};
 use memory_prefetch::store::Rows;
 
@@ -55,17 +55,7 @@ pub fn add_session(store: &mut impl Operator, key: SessionKey, parent: Option<Se
 
 /// A memory of the agent.
 pub fn memory(id: String, body: String) -> NewMemory {
-    NewMemory {
-        id: Some(id),
-        owner: Some(AGENT.into()),
-        project: Some(PROJECT.into()),
-        audience: Audience::Agent,
-        category: "decision".into(),
-        priority: 0,
-        trusted: true,
-        expires_at: None,
-        body,
-    }
+    NewMemory { id: Some(id), category: "decision".into(), ..NewMemory::new(AGENT, PROJECT, body) }
 }
 
 /// The delegation of a task with these memories.
