@@ -48,10 +48,10 @@ struct Finding {
 enum Text {
     /// There is none, or it is a notice.
     Notice,
-    /// A snapshot that is stored, with page 1, and what page 1 takes.
-    Stored(Box<Frozen>, Size),
+    /// A snapshot that is stored, with page 1, and its state.
+    Stored(Box<(Frozen, snapshot::State)>),
     /// A snapshot of the child's own, still to be inserted.
-    New(Box<Frozen>, Size),
+    New(Box<(Frozen, snapshot::State)>),
     /// Composed now and stored nowhere; the order, if the child named the ids itself.
     Live(Box<(Block, Receipt)>, Option<Order>),
 }
@@ -305,8 +305,8 @@ fn stored<I: Imports>(imports: &mut I, name: &str, now: Instant) -> Result<Findi
     if standing != Standing::Ready {
         return Ok(say(gone(standing), None));
     }
-    let size = sound(imports, &frozen)?;
-    let text = Text::Stored(Box::new(frozen), size);
+    let state = sound(imports, &frozen)?;
+    let text = Text::Stored(Box::new((frozen, state)));
     Ok(Finding { outcome: DeliveryOutcome::Delivered, about: None, offer: None, text, reasons: Vec::new() })
 }
 
@@ -354,13 +354,12 @@ fn own_ids<I: Imports>(
         }
     };
     let reasons = audit::reasons(&composed.reasons);
-    let size = composed.state.page_sizes.first().copied().unwrap_or(NO_SIZE);
-    if let Some(refusal) = beside(&limit, &sizes(given, None)?, size, &composed.state.items) {
+    if let Some(refusal) = beside(&limit, &sizes(given, None)?, composed.state.first_page(), &composed.state.items) {
         return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
     }
     // It is claimed already: nobody else shall claim it.
     let frozen = composed.freeze(&name, &me.key, composed.at);
-    let text = Text::New(Box::new(frozen), size);
+    let text = Text::New(Box::new((frozen, composed.state)));
     Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text, reasons })
 }
 
@@ -428,12 +427,12 @@ fn take<I: Imports>(
 
     let now = imports.now();
     let finding = stored(imports, offer.hand_over.snapshot_ref.as_deref().unwrap_or_default(), now)?;
-    let Text::Stored(frozen, size) = &finding.text else { return Ok(finding) };
-    if let Some(capacity) = &state.capacity {
-        let items = snapshot::state(&frozen.snapshot)?.items;
-        if let Some(refusal) = beside(&Limit::of(capacity), &sizes(given, None)?, *size, &items) {
-            return Ok(say(DeliveryOutcome::Refused(refusal), Some(offer)));
-        }
+    let Text::Stored(content) = &finding.text else { return Ok(finding) };
+    let frozen = &content.1;
+    if let Some(capacity) = &state.capacity
+        && let Some(refusal) = beside(&Limit::of(capacity), &sizes(given, None)?, frozen.first_page(), &frozen.items)
+    {
+        return Ok(say(DeliveryOutcome::Refused(refusal), Some(offer)));
     }
     Ok(Finding { offer: Some(offer), ..finding })
 }
@@ -509,8 +508,8 @@ fn repeat<I: Imports>(
             if frozen.snapshot.pages == 0 || row.keep_until <= imports.now() {
                 return Ok(told(DeliveryOutcome::Expired));
             }
-            sound(imports, &frozen)?;
-            answer(frozen, true)
+            let state = sound(imports, &frozen)?;
+            Ok(answer(frozen, state, true))
         }
         DeliveryOutcome::Live => {
             let (owner, order) = match (own, &earlier.hand_over) {
@@ -557,13 +556,14 @@ fn store<I: Imports>(
 ) -> Result<Answer, Error> {
     let now = imports.now();
     let Finding { outcome, about, offer, text, mut reasons } = finding;
-    if let Text::New(frozen, _) = &text {
-        imports.insert_snapshot(frozen)?;
+    if let Text::New(content) = &text {
+        imports.insert_snapshot(&content.0)?;
     }
     let told = block::notice(&outcome);
     let (snapshot_ref, size, own) = match &text {
-        Text::Stored(frozen, size) | Text::New(frozen, size) => {
-            (Some(frozen.snapshot.snapshot_ref.clone()), Some(*size), None)
+        Text::Stored(content) | Text::New(content) => {
+            let (frozen, state) = &**content;
+            (Some(frozen.snapshot.snapshot_ref.clone()), Some(state.first_page()), None)
         }
         Text::Live(content, own) => (None, Some(content.1.size), own.clone()),
         Text::Notice => (None, None, None),
@@ -587,7 +587,10 @@ fn store<I: Imports>(
         return Err(Error::Store(StoreError::Busy("another process is delivering to this child".into())));
     }
     let answer = match text {
-        Text::Stored(frozen, _) | Text::New(frozen, _) => answer(*frozen, false)?,
+        Text::Stored(content) | Text::New(content) => {
+            let (frozen, state) = *content;
+            answer(frozen, state, false)
+        }
         Text::Live(content, _) => live_answer(*content, offer.as_ref().map(|offer| &offer.hand_over)),
         Text::Notice => Answer { outcome, replayed: false, block: told.map(notice), receipt: None },
     };
@@ -626,8 +629,8 @@ fn columns(row: &Delivery) -> String {
     to_json(&(&row.child, &row.occasion, &row.snapshot_ref, &row.hand_over, row.place, row.at, &row.check))
 }
 
-/// R20: the checksums of the pages at hand, page 1 among them. What page 1 takes.
-fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
+/// R20: the checksums of the pages at hand, page 1 among them, and of the row, whose state is answered.
+fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<snapshot::State, Error> {
     let name = frozen.snapshot.snapshot_ref.as_str();
     if frozen.pages.first().is_none_or(|page| page.number != 1) {
         audit::damage(imports, Some(name));
@@ -636,7 +639,7 @@ fn sound<I: Imports>(imports: &mut I, frozen: &Frozen) -> Result<Size, Error> {
     for page in &frozen.pages {
         snapshot::verify(imports, Some(Place::of(page, &frozen.snapshot)), &page.text, &page.check)?;
     }
-    Ok(snapshot::state(&frozen.snapshot)?.page_sizes.first().copied().unwrap_or(NO_SIZE))
+    snapshot::state(&frozen.snapshot)
 }
 
 /// The answer with live content; its receipt says until when new children may take it.
@@ -646,12 +649,12 @@ fn live_answer((block, receipt): (Block, Receipt), hand_over: Option<&HandOver>)
     Answer { outcome: DeliveryOutcome::Live, replayed: false, block: Some(block), receipt }
 }
 
-fn answer(frozen: Frozen, replayed: bool) -> Result<Answer, Error> {
-    let receipt = snapshot::receipt(&frozen.snapshot)?;
+fn answer(frozen: Frozen, state: snapshot::State, replayed: bool) -> Answer {
+    let receipt = snapshot::receipt_of(state, &frozen.snapshot);
     let Frozen { snapshot, pages } = frozen;
     let text = pages.into_iter().next().map(|page| page.text).unwrap_or_default();
     let block = Block { snapshot_ref: Some(snapshot.snapshot_ref), page: 1, pages: snapshot.pages, text };
-    Ok(Answer { outcome: DeliveryOutcome::Delivered, replayed, block: Some(block), receipt: Some(receipt) })
+    Answer { outcome: DeliveryOutcome::Delivered, replayed, block: Some(block), receipt: Some(receipt) }
 }
 
 fn say(outcome: DeliveryOutcome, offer: Option<Offer>) -> Finding {
@@ -667,5 +670,3 @@ impl Finding {
 fn notice(text: String) -> Block {
     Block { snapshot_ref: None, page: 1, pages: 1, text }
 }
-
-const NO_SIZE: Size = Size { bytes: 0, tokens: 0, counted: false };

@@ -24,7 +24,7 @@ const REF: &str = "snap_";
 const DIGITS: usize = 39;
 
 /// `snapshot.state`: what the receipt needs beside the row.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct State {
     /// What is in the pages, in their order.
     pub items: Vec<Item>,
@@ -191,32 +191,37 @@ impl Composed {
     /// What the parent is told.
     pub fn receipt(&self, snapshot_ref: Option<&str>, expires_at: Instant) -> Receipt {
         let pages = self.pages.len() as u32;
-        receipt_of(&self.state, snapshot_ref, self.at, expires_at, pages)
+        told(self.state.clone(), snapshot_ref, self.at, expires_at, pages)
+    }
+}
+
+impl State {
+    /// What page 1 takes.
+    pub fn first_page(&self) -> Size {
+        self.page_sizes.first().copied().unwrap_or(Size { bytes: 0, tokens: 0, counted: false })
     }
 }
 
 /// The receipt of a stored snapshot. `corrupt`: its state cannot be read.
 pub fn receipt(snapshot: &Snapshot) -> Result<Receipt, Error> {
-    let state = state(snapshot)?;
-    let name = Some(snapshot.snapshot_ref.as_str());
-    Ok(receipt_of(&state, name, snapshot.created_at, snapshot.expires_at, snapshot.pages))
+    Ok(receipt_of(state(snapshot)?, snapshot))
 }
 
-fn receipt_of(
-    state: &State,
-    snapshot_ref: Option<&str>,
-    frozen_at: Instant,
-    expires_at: Instant,
-    pages: u32,
-) -> Receipt {
+/// The receipt of a stored snapshot with this state.
+pub fn receipt_of(state: State, snapshot: &Snapshot) -> Receipt {
+    told(state, Some(&snapshot.snapshot_ref), snapshot.created_at, snapshot.expires_at, snapshot.pages)
+}
+
+fn told(state: State, snapshot_ref: Option<&str>, frozen_at: Instant, expires_at: Instant, pages: u32) -> Receipt {
+    let State { items, unavailable, omitted, size, page_sizes: _ } = state;
     Receipt {
         snapshot_ref: snapshot_ref.map(String::from),
         frozen_at,
         expires_at,
-        items: state.items.clone(),
-        unavailable: state.unavailable.clone(),
-        omitted: state.omitted.clone(),
-        size: state.size,
+        items,
+        unavailable,
+        omitted,
+        size,
         pages,
         attributes: Vec::new(),
     }

@@ -41,10 +41,10 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
 }
 
 /// The name of a case, and what it holds; serde writes `"Case"` or `{"Case": …}`.
-pub fn case(value: &Json) -> Option<(&str, &Json)> {
+pub fn case<'a>(value: &'a Json<'a>) -> Option<(&'a str, &'a Json<'a>)> {
     match value {
         Json::Text(name) => Some((name, &Json::Null)),
-        Json::Object(fields) => fields.first().map(|(name, inner)| (name.as_str(), inner)),
+        Json::Object(fields) => fields.first().map(|(name, inner)| (&**name, inner)),
         _ => None,
     }
 }
@@ -70,7 +70,7 @@ impl Read for bool {
 impl Read for String {
     fn read(value: &Json) -> Option<String> {
         match value {
-            Json::Text(text) => Some(text.clone()),
+            Json::Text(text) => Some(text.clone().into_owned()),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! The delegation as JSON (R2, R37, R38). `wit/delegation.schema.json` says the same; a test keeps the two together.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::contract::*;
@@ -68,10 +70,10 @@ pub fn decode(json: &str) -> Result<Delegation, Error> {
     Ok(Delegation { task, memory })
 }
 
-fn memory(fields: &[(String, Json)], value: Option<&Json>) -> Result<MemoryField, Error> {
+fn memory(fields: &[(Cow<str>, Json)], value: Option<&Json>) -> Result<MemoryField, Error> {
     const KNOWN: [&str; 3] = ["snapshot_ref", "prefetch_ids", "mode"];
     const ALLOWED: &str = "allowed is either snapshot_ref, or prefetch_ids with or without mode";
-    if let Some((key, _)) = fields.iter().find(|(key, _)| !KNOWN.contains(&key.as_str())) {
+    if let Some((key, _)) = fields.iter().find(|(key, _)| !KNOWN.contains(&&**key)) {
         return Err(malformed(format!("memory has the unknown key {}: {ALLOWED}", ids::shown(key))));
     }
     let [name, list, mode] = KNOWN.map(|known| value.and_then(|value| value.get(known)));
@@ -108,7 +110,7 @@ fn mode(value: Option<&Json>) -> Result<Mode, Error> {
 /// R2: a string, or a positive integer that every reader reads alike. `place`, from 1, is for what has no short name.
 fn id(place: u32, value: &Json) -> Result<String, Error> {
     match value {
-        Json::Text(text) => Ok(text.clone()),
+        Json::Text(text) => Ok(text.clone().into_owned()),
         Json::Number(n @ 1..=MAX_SAFE) => Ok(n.to_string()),
         other => Err(malformed(format!(
             "memory id {} (number {place} of prefetch_ids) is neither a string nor a positive whole number up to 2^53-1",
@@ -133,7 +135,7 @@ fn shown(value: &Json) -> String {
 
 fn text(what: &str, value: &Json) -> Result<String, Error> {
     match value {
-        Json::Text(text) => Ok(text.clone()),
+        Json::Text(text) => Ok(text.clone().into_owned()),
         _ => Err(malformed(format!("{what} is not a string"))),
     }
 }
