@@ -11,4 +11,4 @@ VALUES (CASE WHEN :snapshot_ref IS NULL THEN NULL
         coalesce((SELECT canonical_session FROM session_aliases
                    WHERE harness = :parent_harness AND session = :parent_session), :parent_session),
         :call_id, :hand_over, :agent_type, :ids_key, :task_digest, :task_head, :state, :task)
-ON CONFLICT (parent_harness, parent_session, call_id) DO NOTHING;
+ON CONFLICT (parent_harness, parent_session, call_id) WHERE call_id IS NOT NULL DO NOTHING;

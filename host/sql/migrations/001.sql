@@ -233,10 +233,9 @@ CREATE TABLE hand_overs (
   task_digest    TEXT NOT NULL,
   task_head      TEXT NOT NULL,
   state          TEXT NOT NULL,
-  task           TEXT NOT NULL,
-  UNIQUE (parent_harness, parent_session, call_id)
+  task           TEXT NOT NULL
 ) STRICT;
-CREATE INDEX hand_overs_parent ON hand_overs (parent_harness, parent_session);
+CREATE UNIQUE INDEX hand_overs_call ON hand_overs (parent_harness, parent_session, call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX hand_overs_task ON hand_overs (parent_harness, parent_session, task_digest);
 CREATE INDEX hand_overs_snapshot ON hand_overs (snapshot);
 CREATE INDEX hand_overs_keep ON hand_overs (keep_until) WHERE snapshot IS NULL;
@@ -280,7 +279,8 @@ CREATE TABLE settings (
 CREATE UNIQUE INDEX settings_general ON settings (name) WHERE project IS NULL;
 CREATE UNIQUE INDEX settings_project ON settings (project, name) WHERE project IS NOT NULL;
 
--- What was decided. Never holds a body or a task text. Session is NULL for the operator.
+-- What was decided. Never holds a body or a task text. Session is NULL for the operator. Every call that writes appends to
+-- it, so it has no index: whoever lists it reads from its end.
 CREATE TABLE audit (
   id            INTEGER PRIMARY KEY AUTOINCREMENT,
   at            INTEGER NOT NULL,
@@ -296,5 +296,3 @@ CREATE TABLE audit (
   attributes    TEXT NOT NULL,
   CHECK ((harness IS NULL) = (session IS NULL))
 ) STRICT;
-CREATE INDEX audit_at ON audit (at);
-CREATE INDEX audit_session ON audit (harness, session);
