@@ -7,11 +7,7 @@ SELECT d.snapshot_ref, s.revoked_at, coalesce(s.pages, 1) AS pages, coalesce(p.c
        p.text, d.notice
   FROM deliveries AS found
  CROSS JOIN deliveries AS d
-    ON d.id = found.id
-   AND d.child_harness = coalesce((SELECT canonical_harness FROM session_aliases
-                                    WHERE harness = :child_harness AND session = :child_session), :child_harness)
-   AND d.child_session = coalesce((SELECT canonical_session FROM session_aliases
-                                    WHERE harness = :child_harness AND session = :child_session), :child_session)
+    ON d.id = found.id AND d.child_harness = found.child_harness AND d.child_session = found.child_session
   LEFT JOIN snapshots AS s ON s.id = d.snapshot AND d.notice IS NULL
   LEFT JOIN pages AS p ON p.snapshot = s.id AND p.number = :page
  WHERE found.child_harness = coalesce((SELECT canonical_harness FROM session_aliases
