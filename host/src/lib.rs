@@ -8,6 +8,7 @@ pub mod environment;
 pub mod exports;
 mod generated;
 mod imports;
+mod interfaces;
 pub mod json;
 pub mod limits;
 pub mod memory_store;

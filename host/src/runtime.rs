@@ -15,8 +15,9 @@ use crate::answers::{self, Nonsense, Seen};
 use crate::contract::{self, *};
 use crate::environment::{Clock, TokenCounter, sha256};
 use crate::exports::Export;
-use crate::generated::{MemoryPrefetch, MemoryPrefetchIndices};
+use crate::generated::MemoryPrefetch;
 use crate::imports::{State, Unit};
+use crate::interfaces::{Indices, Interfaces};
 use crate::limits::{Limits, Meter, Stopped};
 use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
 use crate::{cache, tokens, world};
@@ -271,7 +272,7 @@ impl Runtime {
         MemoryPrefetch::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut State<S>| state)
             .map_err(other_world)?;
         let pre = linker.instantiate_pre(&self.component).map_err(other_world)?;
-        let exports = MemoryPrefetchIndices::new(&pre).map_err(other_world)?;
+        let indices = Indices::new(&pre).map_err(other_world)?;
         let state = State {
             store,
             memories: None,
@@ -283,7 +284,7 @@ impl Runtime {
             meter: Meter::new(&self.limits),
             unit: Unit::new(Export::Describe, 0, 0),
         };
-        Ok(Prefetch { runtime: self.clone(), pre, exports, sandbox: Sandbox::Empty(Box::new(state)) })
+        Ok(Prefetch { runtime: self.clone(), pre, indices, sandbox: Sandbox::Empty(Box::new(state)) })
     }
 }
 
@@ -332,7 +333,7 @@ enum Sandbox<S: Store + 'static> {
 struct Running<S: Store + 'static> {
     wasm: wasmtime::Store<State<S>>,
     instance: Instance,
-    exports: MemoryPrefetch,
+    interfaces: Interfaces,
     /// Whom it serves. `None`: the operator, or a call without a session.
     caller: Option<SessionKey>,
 }
@@ -343,7 +344,7 @@ pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,
     pre: InstancePre<State<S>>,
     /// Where in the component its exports are.
-    exports: MemoryPrefetchIndices,
+    indices: Indices,
     sandbox: Sandbox<S>,
 }
 
@@ -406,8 +407,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn estimate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
         self.call(Export::Estimate, Some(session), request_bytes(request), |run| {
             run.seen().request(request);
-            let answer =
-                run.exports.agent_memory_prefetch_orchestrator().call_estimate(&mut run.wasm, session, request)?;
+            let (exports, wasm) = run.orchestrator()?;
+            let answer = exports.call_estimate(wasm, session, request)?;
             run.check(answer, |seen, outcome| answers::delegation(seen, request, outcome))
         })
     }
@@ -416,8 +417,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn delegate(&mut self, session: &SessionKey, request: &Request) -> Result<DelegationOutcome, CallError> {
         self.call(Export::Delegate, Some(session), request_bytes(request), |run| {
             run.seen().request(request);
-            let answer =
-                run.exports.agent_memory_prefetch_orchestrator().call_delegate(&mut run.wasm, session, request)?;
+            let (exports, wasm) = run.orchestrator()?;
+            let answer = exports.call_delegate(wasm, session, request)?;
             run.check(answer, |seen, outcome| answers::delegation(seen, request, outcome))
         })
     }
@@ -426,8 +427,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn revalidate(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<Receipt, CallError> {
         self.call(Export::Revalidate, Some(session), snapshot_ref.len(), |run| {
             run.seen().named(snapshot_ref);
-            let exports = run.exports.agent_memory_prefetch_orchestrator();
-            let answer = exports.call_revalidate(&mut run.wasm, session, snapshot_ref)?;
+            let (exports, wasm) = run.orchestrator()?;
+            let answer = exports.call_revalidate(wasm, session, snapshot_ref)?;
             run.check(answer, |seen, receipt| answers::revalidated(seen, snapshot_ref, receipt))
         })
     }
@@ -436,7 +437,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn revoke(&mut self, session: &SessionKey, snapshot_ref: &str) -> Result<(), CallError> {
         self.call(Export::Revoke, Some(session), snapshot_ref.len(), |run| {
             run.seen().named(snapshot_ref);
-            run.exports.agent_memory_prefetch_orchestrator().call_revoke(&mut run.wasm, session, snapshot_ref)
+            let (exports, wasm) = run.orchestrator()?;
+            exports.call_revoke(wasm, session, snapshot_ref)
         })
     }
 
@@ -449,8 +451,8 @@ impl<S: Store + 'static> Prefetch<S> {
         };
         self.call(Export::Deliver, Some(child), bytes + occasion.len(), |run| {
             run.seen().claim(claim);
-            let answer =
-                run.exports.agent_memory_prefetch_child().call_deliver(&mut run.wasm, child, occasion, claim)?;
+            let (exports, wasm) = run.child()?;
+            let answer = exports.call_deliver(wasm, child, occasion, claim)?;
             run.check(answer, |seen, answer| answers::delivery(seen, claim, answer))
         })
     }
@@ -458,7 +460,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `child.replay`
     pub fn replay(&mut self, child: &SessionKey) -> Result<Vec<Block>, CallError> {
         self.call(Export::Replay, Some(child), 0, |run| {
-            let answer = run.exports.agent_memory_prefetch_child().call_replay(&mut run.wasm, child)?;
+            let (exports, wasm) = run.child()?;
+            let answer = exports.call_replay(wasm, child)?;
             run.check(answer, |seen, blocks| answers::replayed(seen, blocks))
         })
     }
@@ -467,8 +470,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn page(&mut self, child: &SessionKey, snapshot_ref: &str, number: u32) -> Result<Block, CallError> {
         self.call(Export::Page, Some(child), snapshot_ref.len(), |run| {
             run.seen().named(snapshot_ref);
-            let exports = run.exports.agent_memory_prefetch_child();
-            let answer = exports.call_page(&mut run.wasm, child, snapshot_ref, number)?;
+            let (exports, wasm) = run.child()?;
+            let answer = exports.call_page(wasm, child, snapshot_ref, number)?;
             run.check(answer, |seen, block| answers::page(seen, snapshot_ref, number, block))
         })
     }
@@ -476,7 +479,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `tools.get`
     pub fn get(&mut self, session: &SessionKey, ids: &[String]) -> Result<Found, CallError> {
         self.call(Export::Get, Some(session), texts(ids), |run| {
-            let answer = run.exports.agent_memory_prefetch_tools().call_get(&mut run.wasm, session, ids)?;
+            let (exports, wasm) = run.tools()?;
+            let answer = exports.call_get(wasm, session, ids)?;
             run.check(answer, |seen, found| answers::found(seen, ids, found))
         })
     }
@@ -490,8 +494,8 @@ impl<S: Store + 'static> Prefetch<S> {
         limit: u32,
     ) -> Result<Vec<View>, CallError> {
         self.call(Export::Recall, Some(session), query.len() + target.map_or(0, str::len), |run| {
-            let exports = run.exports.agent_memory_prefetch_tools();
-            let answer = exports.call_recall(&mut run.wasm, session, target, query, limit)?;
+            let (exports, wasm) = run.tools()?;
+            let answer = exports.call_recall(wasm, session, target, query, limit)?;
             run.check(answer, |seen, views| answers::recalled(seen, limit, views))
         })
     }
@@ -499,7 +503,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `upkeep.evictable`
     pub fn evictable(&mut self, memory_ids: &[String]) -> Result<Vec<String>, CallError> {
         self.call(Export::Evictable, None, texts(memory_ids), |run| {
-            let answer = run.exports.agent_memory_prefetch_upkeep().call_evictable(&mut run.wasm, memory_ids)?;
+            let (exports, wasm) = run.upkeep()?;
+            let answer = exports.call_evictable(wasm, memory_ids)?;
             run.check(answer, |_, ids| answers::evictable(memory_ids, ids))
         })
     }
@@ -507,7 +512,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `upkeep.sweep`
     pub fn sweep(&mut self, limit: u32) -> Result<Swept, CallError> {
         self.call(Export::Sweep, None, 0, |run| {
-            let answer = run.exports.agent_memory_prefetch_upkeep().call_sweep(&mut run.wasm, limit)?;
+            let (exports, wasm) = run.upkeep()?;
+            let answer = exports.call_sweep(wasm, limit)?;
             run.check(answer, |_, swept| answers::swept(limit, swept))
         })
     }
@@ -515,7 +521,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `upkeep.session-ended`
     pub fn session_ended(&mut self, session: &SessionKey) -> Result<(), CallError> {
         self.call(Export::SessionEnded, None, key_bytes(session), |run| {
-            run.exports.agent_memory_prefetch_upkeep().call_session_ended(&mut run.wasm, session)
+            let (exports, wasm) = run.upkeep()?;
+            exports.call_session_ended(wasm, session)
         })
     }
 
@@ -523,7 +530,8 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
         let Forgotten { snapshots } = self.call(Export::Forget, None, texts(memory_ids), |run| {
             run.wasm.data_mut().unit.erase(memory_ids);
-            let answer = run.exports.agent_memory_prefetch_upkeep().call_forget(&mut run.wasm, memory_ids)?;
+            let (exports, wasm) = run.upkeep()?;
+            let answer = exports.call_forget(wasm, memory_ids)?;
             run.check(answer, answers::forgotten)
         })?;
         Ok(Erased { snapshots, memories: std::mem::take(&mut self.state().unit.erased) })
@@ -533,14 +541,16 @@ impl<S: Store + 'static> Prefetch<S> {
     pub fn encode(&mut self, delegation: &Delegation) -> Result<String, CallError> {
         let bytes = delegation.task.len() + delegation.memory.as_ref().map_or(0, field_bytes);
         self.call(Export::Encode, None, bytes, |run| {
-            run.exports.agent_memory_prefetch_wire().call_encode(&mut run.wasm, delegation)
+            let (exports, wasm) = run.wire()?;
+            exports.call_encode(wasm, delegation)
         })
     }
 
     /// `wire.decode`
     pub fn decode(&mut self, json: &str) -> Result<Delegation, CallError> {
         self.call(Export::Decode, None, json.len(), |run| {
-            let answer = run.exports.agent_memory_prefetch_wire().call_decode(&mut run.wasm, json)?;
+            let (exports, wasm) = run.wire()?;
+            let answer = exports.call_decode(wasm, json)?;
             run.check(answer, |_, delegation| answers::decoded(json, delegation))
         })
     }
@@ -548,7 +558,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `wire.parse-markers`
     pub fn parse_markers(&mut self, text: &str) -> Result<Marked, CallError> {
         self.call(Export::ParseMarkers, None, text.len(), |run| {
-            let answer = run.exports.agent_memory_prefetch_wire().call_parse_markers(&mut run.wasm, text)?;
+            let (exports, wasm) = run.wire()?;
+            let answer = exports.call_parse_markers(wasm, text)?;
             run.check(Ok(answer), |_, marked| answers::marked(text, marked))
         })
     }
@@ -556,7 +567,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `about.describe`
     pub fn describe(&mut self) -> Result<Info, CallError> {
         self.call(Export::Describe, None, 0, |run| {
-            run.exports.agent_memory_prefetch_about().call_describe(&mut run.wasm).map(Ok)
+            let (exports, wasm) = run.about()?;
+            exports.call_describe(wasm).map(Ok)
         })
     }
 
@@ -584,8 +596,8 @@ impl<S: Store + 'static> Prefetch<S> {
             state.unit.began = state.ticks.load(Ordering::Relaxed);
         }
 
-        let called = self.run(session).and_then(|Running { wasm, instance, exports, .. }| {
-            let mut run = RunningRef { wasm, instance, exports };
+        let called = self.run(session).and_then(|(Running { wasm, instance, interfaces, .. }, indices)| {
+            let mut run = RunningRef { wasm, instance, interfaces, indices };
             let called = function(&mut run)?;
             if let Err(error) = &called {
                 answers::error(run.seen(), session, error)?;
@@ -674,7 +686,7 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     /// The instance, made for this caller if there is none, with its time set.
-    fn run(&mut self, caller: Option<&SessionKey>) -> wasmtime::Result<&mut Running<S>> {
+    fn run(&mut self, caller: Option<&SessionKey>) -> wasmtime::Result<(&mut Running<S>, &Indices)> {
         if let Sandbox::Empty(_) = &self.sandbox
             && let Sandbox::Empty(state) = std::mem::replace(&mut self.sandbox, Sandbox::Moving)
         {
@@ -684,14 +696,10 @@ impl<S: Store + 'static> Prefetch<S> {
             wasm.set_hostcall_fuel(self.runtime.limits.bytes_out);
             wasm.epoch_deadline_trap();
             wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
-            let made = self.pre.instantiate(&mut wasm).and_then(|instance| {
-                let exports = self.exports.load(&mut wasm, &instance)?;
-                Ok((instance, exports))
-            });
-            match made {
-                Ok((instance, exports)) => {
-                    let caller = caller.cloned();
-                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, exports, caller }));
+            match self.pre.instantiate(&mut wasm) {
+                Ok(instance) => {
+                    let (interfaces, caller) = (Interfaces::default(), caller.cloned());
+                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, interfaces, caller }));
                 }
                 Err(error) => {
                     self.sandbox = Sandbox::Empty(Box::new(wasm.into_data()));
@@ -703,7 +711,7 @@ impl<S: Store + 'static> Prefetch<S> {
             Sandbox::Ready(running) => {
                 let patience = running.wasm.data().unit.export.patience();
                 running.wasm.set_epoch_deadline(ticks(self.runtime.limits.time.saturating_mul(patience)));
-                Ok(running)
+                Ok((running, &self.indices))
             }
             _ => unreachable!("it was made above"),
         }
@@ -721,7 +729,8 @@ impl<S: Store + 'static> Prefetch<S> {
 pub(crate) struct RunningRef<'a, S: Store + 'static> {
     pub wasm: &'a mut wasmtime::Store<State<S>>,
     pub instance: &'a Instance,
-    pub exports: &'a MemoryPrefetch,
+    pub interfaces: &'a mut Interfaces,
+    pub indices: &'a Indices,
 }
 
 impl<S: Store + 'static> RunningRef<'_, S> {

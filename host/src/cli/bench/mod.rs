@@ -13,14 +13,15 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::app::App;
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
 use super::terminal;
 use measure::Spread;
 
 /// Measure this program on this machine, against plain SQLite and against the same policy without a sandbox
 ///
 /// Most figures are ratios of two things that are measured in the same run, turn by turn: the median, and the middle half
-/// of its parts. Times alone say more about the machine. Measure with a release build, and with little else running.
+/// of its parts. Times alone say more about the machine. Measure with a release build, and with little else running; a
+/// development build has no bars for times. A bar is the most that a figure may be.
 ///
 /// Works on throw-away stores in the directory for temporary files, which should be on a disk; --store is not touched.
 /// Takes some minutes and 1 GB there, most of it for the row `scale`, which makes a store with a million memories.
@@ -46,6 +47,9 @@ pub struct Args {
     /// Keep the large store of `scale` in this directory, and use the one that is there
     #[arg(long, value_name = "DIR")]
     scale_dir: Option<PathBuf>,
+    /// Fail, with exit code 3, if a bar is missed
+    #[arg(long)]
+    check: bool,
     /// Do once what `cargo xtask instructions` counts
     #[arg(long, hide = true, exclusive = true)]
     instructions: bool,
@@ -115,7 +119,7 @@ pub fn run(args: Args, app: &App) -> Result<(), Failure> {
     let wanted = |row| args.rows.is_empty() || args.rows.contains(&row);
     let scope = Scope { quick: args.quick, scale_dir: args.scale_dir };
     if cfg!(debug_assertions) {
-        app.out.note("this is a development build: the figures of a release build are other ones, and better");
+        app.out.note("this is a development build: its times say little, and have no bars");
     }
     let load_before = load();
     let mut figures = Vec::new();
@@ -135,18 +139,29 @@ pub fn run(args: Args, app: &App) -> Result<(), Failure> {
             figures.extend(measure(app, &scope)?);
         }
     }
+    if cfg!(debug_assertions) {
+        let timed = figures.iter_mut().filter(|figure| matches!(figure.unit, Unit::Times | Unit::Seconds));
+        timed.for_each(|figure| (figure.bar, figure.met) = (None, None));
+    }
     let machine =
         Machine { cores: std::thread::available_parallelism().map_or(1, usize::from), load_before, load_after: load() };
+    let missed = figures.iter().filter(|figure| figure.met == Some(false)).count();
+    let bars = figures.iter().filter(|figure| figure.met.is_some()).count();
     if app.out.json {
-        return app.out.object(&Report {
-            figures: &figures,
-            quick: scope.quick,
-            debug: cfg!(debug_assertions),
-            machine,
-        });
+        app.out.object(&Report { figures: &figures, quick: scope.quick, debug: cfg!(debug_assertions), machine })?;
+    } else {
+        app.out.text(&table(&figures))?;
+        app.out.text(&machine.told())?;
     }
-    app.out.text(&table(&figures))?;
-    app.out.text(&machine.told())
+    let told = format!("{missed} of {} missed", terminal::count(bars, "bar", "bars"));
+    match missed {
+        0 => Ok(()),
+        _ if args.check => Err(Failure::new(Exit::Refused, "bench", told)),
+        _ => {
+            app.out.note(&told);
+            Ok(())
+        }
+    }
 }
 
 /// What a person who waits is told.
@@ -201,7 +216,9 @@ fn table(figures: &[Figure]) -> String {
             figure.what.clone(),
             shown(figure.value.median),
             spread,
-            figure.bar.map_or(String::new(), |bar| format!("≤ {}", shown(bar))),
+            figure
+                .bar
+                .map_or(String::new(), |bar| if bar == 0.0 { "none".into() } else { format!("≤ {}", shown(bar)) }),
             figure.met.map_or("", |met| if met { "met" } else { "MISSED" }).to_owned(),
             measured.collect::<Vec<_>>().join(" / "),
         ]
