@@ -18,6 +18,12 @@
 //! 3. In a run of one blank, any two neighbouring tokens are together longer than the longest run that is a token.
 //!
 //! Whatever these facts don't cover counts one token for each byte, which no encoder exceeds.
+//!
+//! # Why it is quick
+//!
+//! Every memory of a delegation is counted, byte for byte. Where a piece begins only the count matters, and most words
+//! of a text are in the list: one look into a table each. For the others, all that fact 1 can lead to is in tables as
+//! well (`ENDINGS`, `LOWER`), which are made when this is compiled.
 
 /// Words that after a space, in lower case, are one token in both vocabularies. Other spellings of them (with a
 /// capital, without a space) are at most two, or one where the list has the word with a capital. Behind another ASCII
@@ -25,12 +31,13 @@
 /// more than [`upper_bound`] counts for both. `tests/tokens.rs` checks every word for this.
 ///
 /// Of all such words these are the ones with the lowest ranks in cl100k, which are roughly the most frequent, as many
-/// as make a table of 14,000 bytes. Left out are words whose rank in o200k is below 0.8 times that in cl100k (mostly
-/// not English), and those whose sum of ranks is within 5% of that of a longer word which they begin (`introdu`). One a
-/// line, sorted by length, then by letters.
+/// as take 14,000 bytes with five bits a letter and one for the capital. Left out are words whose rank in o200k is
+/// below 0.8 times that in cl100k (mostly not English), and those whose sum of ranks is within 5% of that of a longer
+/// word which they begin (`introdu`). One a line, sorted by length, then by letters.
 const COMMON_WORDS: &[u8] = include_bytes!("common_words.txt");
 
-/// The longest words that fit: five bits a letter and one for the capital in 64.
+/// How many letters they have. Longer ones would not fit: five bits a letter and one for the capital in 64.
+const SHORTEST_WORD: usize = 2;
 const LONGEST_WORD: usize = 12;
 
 /// Which two ASCII characters are one token in both vocabularies: bit `b` of row `a - 0x20`.
@@ -70,23 +77,29 @@ const ASCII_PAIRS: [u128; 95] = [
     0x38080001b8000001fc00f3f400000000, 0x40000000000000002000b00000000000,
 ];
 
-/// The same, halved: WebAssembly shifts 128 bits by a call.
-static HALVED_PAIRS: [[u64; 2]; 95] = halved_pairs();
+/// Those of them that stay [`in_one_piece`], halved: WebAssembly shifts 128 bits by a call.
+static PAIRS: [[u64; 2]; 95] = pairs();
 
-const fn halved_pairs() -> [[u64; 2]; 95] {
-    let mut halved = [[0; 2]; 95];
+const fn pairs() -> [[u64; 2]; 95] {
+    let mut pairs = [[0; 2]; 95];
     let mut row = 0;
-    while row < halved.len() {
-        halved[row] = [ASCII_PAIRS[row] as u64, (ASCII_PAIRS[row] >> 64) as u64];
+    while row < pairs.len() {
+        let mut byte = 0;
+        while byte < 0x80 {
+            if ASCII_PAIRS[row] >> byte & 1 == 1 && in_one_piece(b' ' + row as u8, byte) {
+                pairs[row][byte as usize / 64] |= 1 << (byte % 64);
+            }
+            byte += 1;
+        }
         row += 1;
     }
-    halved
+    pairs
 }
 
 /// Which three lower-case letters, the first of them perhaps a space, are one token in both vocabularies: bit
 /// `(a * 26 + b) * 26 + c` with `a` 0 for a space and 1 to 26 for a letter, `b` and `c` 0 to 25; 64 bits a row.
 #[rustfmt::skip]
-static TRIPLES: [u64; 286] = [
+const TRIPLES: [u64; 286] = [
     0xfffffbfffffeffff, 0xffffffffffffffff, 0xffffefbff7ffffff, 0x7f6c7fefffff7fbf, 0xff7fbffff7effdf0,
     0xefdffffbffffffff, 0xfc5f81077fffffff, 0xfffffffffffffff7, 0xfffbf7fffebdffff, 0xe1556fbe4ffcefdf,
     0xc0a280db51d76d0e, 0x4e7f0e4dbd419267, 0x21004ec04000d6b9, 0x808049a4051e61d1, 0x1c459105104440e3,
@@ -147,6 +160,23 @@ static TRIPLES: [u64; 286] = [
     0x0000000000000001,
 ];
 
+/// What is known of two lower-case letters, the first of them perhaps a space, by the last five bits of each: [`PAIR`]
+/// if they are one, and shifted left by `c & 31`, [`TRIPLE`] if they are one with the letter `c`.
+static LOWER: [[u32; 32]; 32] = lower();
+
+const fn lower() -> [[u32; 32]; 32] {
+    let mut lower = [[0; 32]; 32];
+    let mut bit = 0;
+    while bit < 27 * 26 * 26 {
+        let (a, b, c) = (bit / (26 * 26), bit / 26 % 26 + 1, bit % 26 + 1);
+        let first = if a == 0 { b' ' } else { a as u8 | 0x60 };
+        lower[a][b] |= is_pair(first, b as u8 | 0x60) as u32 * PAIR as u32;
+        lower[a][b] |= ((TRIPLES[bit / 64] >> (bit % 64) & 1) as u32 * TRIPLE as u32) << c;
+        bit += 1;
+    }
+    lower
+}
+
 /// Which first two bytes of a longer UTF-8 character are one token in both vocabularies: bit `b - 0x80` of row
 /// `a - 0xc2`.
 #[rustfmt::skip]
@@ -169,120 +199,285 @@ static UTF8_PAIRS: [u64; 51] = [
 /// Linear in the length of `text`. Special tokens in it count as ordinary text, as they do in the exact counts.
 pub fn upper_bound(text: &str) -> u32 {
     let bytes = text.as_bytes();
-    let mut most = Most::new(0);
+    let mut most = Most { tokens: 0, ending: PIECE };
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let next = bytes.get(at + 1).copied();
         at = match kind(byte) {
             Kind::Letter => letters(bytes, at, &mut most),
-            Kind::Digit => digits(bytes, at, &mut most),
-            Kind::Blank if !begins_piece(byte, next) => blanks(bytes, at, &mut most),
-            Kind::Blank if next.is_some_and(|next| kind(next) == Kind::Letter) => letters(bytes, at, &mut most),
-            Kind::Blank | Kind::Sign | Kind::Wide => {
-                most.byte(bytes, at);
+            Kind::Blank if begins_word(bytes, at) => words(bytes, at, &mut most),
+            Kind::Blank if begins_piece(bytes, at) => {
+                most.cut();
+                most.byte(0);
                 at + 1
             }
+            Kind::Blank => blanks(bytes, at, &mut most),
+            Kind::Digit => digits(bytes, at, &mut most),
+            Kind::Sign => sign(bytes, at, &mut most),
+            Kind::Wide => wide(bytes, at, &mut most),
         };
     }
-    u32::try_from(most.here.max()).unwrap_or(u32::MAX)
+    u32::try_from(most.tokens).unwrap_or(u32::MAX)
 }
 
-/// The most tokens that the text up to a position can be if one ends there, by the length of that one in bytes.
-#[derive(Clone, Copy)]
-struct Ending {
-    one: i64,
-    two: i64,
-    more: i64,
-}
-
-impl Ending {
-    /// No token can end there. Far enough from the end of the range that it stays negative whatever is added.
-    const NEVER: Ending = Ending { one: i64::MIN / 2, two: i64::MIN / 2, more: i64::MIN / 2 };
-
-    fn max(self) -> i64 {
-        self.one.max(self.two).max(self.more)
-    }
-}
+/// What is known of a byte: with the one before it, or with the two before it, it is in one piece and a known token.
+const PAIR: u8 = 1;
+const TRIPLE: u8 = 2;
 
 /// The most tokens so far, from left to right.
 struct Most {
-    /// At this position, one byte before it, and the best of all before that.
-    here: Ending,
-    before: Ending,
-    earlier: i64,
+    /// If a token ends here.
+    tokens: i64,
+    /// Four times the number of an [`Ending`].
+    ending: u8,
 }
 
 impl Most {
-    /// A position where a token ends about which nothing need be known any more.
-    fn new(tokens: i64) -> Most {
-        let here = Ending { more: tokens, ..Ending::NEVER };
-        Most { here, before: Ending::NEVER, earlier: Ending::NEVER.more }
-    }
-
-    /// Goes past the byte at `at`.
-    fn byte(&mut self, bytes: &[u8], at: usize) {
-        if cut(bytes, at) {
-            *self = Most::new(self.here.max());
-        }
-        self.inner(bytes, at);
-    }
-
-    /// The same where it is known that no piece begins at `at`.
+    /// A piece begins here: nothing need be known any more of the token that ends.
     #[inline(always)]
-    fn inner(&mut self, bytes: &[u8], at: usize) {
-        let unless = |known: bool, tokens: i64| if known { Ending::NEVER.more } else { tokens };
-        let triple = is_triple(bytes, at);
-        let Most { here, before, earlier } = *self;
-        let one = here.more.max(unless(is_pair(bytes, at), here.one)).max(unless(triple, here.two));
-        let two = before.more.max(before.two).max(unless(triple, before.one));
-        self.here = Ending { one: one + 1, two: two + 1, more: earlier + 1 };
-        self.before = here;
-        self.earlier = earlier.max(before.max());
+    fn cut(&mut self) {
+        self.ending = PIECE;
     }
 
-    /// Goes past the bytes from `at` on in which at most `tokens` tokens begin, whatever surrounds them.
-    fn block(&mut self, bytes: &[u8], at: usize, tokens: usize) {
-        let mut so_far = self.here.max();
-        if !cut(bytes, at) {
-            // The last token before them may end inside them.
-            so_far = so_far.max(self.before.max().max(self.earlier) + 1);
-        }
-        *self = Most::new(so_far + tokens as i64);
+    /// Goes past a byte that is [`PAIR`], [`TRIPLE`], both or neither.
+    #[inline(always)]
+    fn byte(&mut self, known: u8) {
+        let next = ENDINGS.next[usize::from(self.ending | known)];
+        self.tokens += i64::from(next & 3) - 1;
+        self.ending = next & !3;
+    }
+
+    /// Goes past bytes in which at most `tokens` tokens begin, whatever surrounds them.
+    #[inline(always)]
+    fn block(&mut self, tokens: usize) {
+        self.tokens += i64::from(ENDINGS.inside[usize::from(self.ending / 4)]) + tokens as i64;
+        self.cut();
     }
 }
 
-/// A run of ASCII letters, with the space before it if `from` is one.
-fn letters(bytes: &[u8], from: usize, most: &mut Most) -> usize {
-    let first = from + usize::from(bytes[from] == b' ');
-    let word = Word::at(bytes, first);
-    let to = first + word.length;
-    let before = first.checked_sub(1).map(|at| bytes[at]);
-    // A letter outside ASCII would be in the same piece. After an apostrophe cl100k cuts `'them` into `'t` and `hem`.
-    let whole = before.is_none_or(|b| b.is_ascii() && b != b'\'') && bytes.get(to).is_none_or(u8::is_ascii);
-    if let Some(capital) = word.common().filter(|_| whole) {
-        let tokens = match before {
-            Some(b' ') if capital || bytes[first].is_ascii_lowercase() => 1,
-            None | Some(b' ' | b'\n' | b'0'..=b'9') => 2 - usize::from(capital),
-            // A sign may share the word's piece.
-            Some(_) => 3 - usize::from(capital),
+/// The most tokens that the text up to a position can be, by where the last of them ends and its length in bytes: at
+/// the position, one byte before it (longer ones together), or earlier. All of them less the most of those that end at
+/// the position.
+#[derive(Clone, Copy)]
+struct Ending {
+    one: i8,
+    two: i8,
+    more: i8,
+    one_before: i8,
+    more_before: i8,
+    earlier: i8,
+}
+
+impl Ending {
+    /// No token can end so. Far enough from the others that it stays so whatever is added.
+    const NEVER: i8 = -100;
+
+    /// Where a piece begins.
+    const PIECE: Ending = {
+        let never = Ending::NEVER;
+        Ending { one: never, two: never, more: 0, one_before: never, more_before: never, earlier: never }
+    };
+
+    /// The same one byte on, and how many tokens more the most of those that end there are.
+    const fn after(self, pair: bool, triple: bool) -> (Ending, i8) {
+        let Ending { one, two, more, one_before, more_before, earlier } = self;
+        // Fact 1.
+        let after_one = if pair { Ending::NEVER } else { one };
+        let after_two = if triple { Ending::NEVER } else { two };
+        let two_after_one = if triple { Ending::NEVER } else { one_before };
+        let here = Ending {
+            one: most(&[more, after_one, after_two]) + 1,
+            two: most(&[more_before, two_after_one]) + 1,
+            more: earlier + 1,
+            one_before: one,
+            more_before: most(&[two, more]),
+            earlier: most(&[one_before, more_before, earlier]),
         };
-        most.block(bytes, from, tokens.min(to - first));
-    } else {
-        most.byte(bytes, from);
-        // Neither between letters nor between a space and a letter.
-        for at in from + 1..to {
-            most.inner(bytes, at);
+        let best = most(&[here.one, here.two, here.more]);
+        (here.less(best), best)
+    }
+
+    /// How many tokens more there can be up to the next one if the last before it may end behind the position.
+    const fn inside(self) -> i8 {
+        most(&[0, self.one_before + 1, self.more_before + 1, self.earlier + 1])
+    }
+
+    const fn less(self, best: i8) -> Ending {
+        let mut numbers = self.numbers();
+        let mut at = 0;
+        while at < numbers.len() {
+            numbers[at] = if numbers[at] > Ending::NEVER / 2 { numbers[at] - best } else { Ending::NEVER };
+            at += 1;
+        }
+        let [one, two, more, one_before, more_before, earlier] = numbers;
+        Ending { one, two, more, one_before, more_before, earlier }
+    }
+
+    const fn is(self, other: Ending) -> bool {
+        let (mine, its) = (self.numbers(), other.numbers());
+        let mut at = 0;
+        while at < mine.len() && mine[at] == its[at] {
+            at += 1;
+        }
+        at == mine.len()
+    }
+
+    const fn numbers(self) -> [i8; 6] {
+        [self.one, self.two, self.more, self.one_before, self.more_before, self.earlier]
+    }
+}
+
+/// The greatest number.
+const fn most(numbers: &[i8]) -> i8 {
+    let mut most = numbers[0];
+    let mut at = 1;
+    while at < numbers.len() {
+        if numbers[at] > most {
+            most = numbers[at];
+        }
+        at += 1;
+    }
+    most
+}
+
+/// Every [`Ending`] that there can be, by number. Just 49, since the most tokens differ little within a few bytes.
+struct Endings {
+    /// By four times the number and what is known of the next byte: four times the next one's number, and one more than
+    /// the tokens that are added.
+    next: [u8; 4 * 64],
+    inside: [u8; 64],
+}
+
+/// The number of [`Ending::PIECE`].
+const PIECE: u8 = 0;
+
+/// Found by going on from there with all that can be known of a byte, until nothing new comes.
+static ENDINGS: Endings = endings();
+
+const fn endings() -> Endings {
+    let mut endings = Endings { next: [0; 4 * 64], inside: [0; 64] };
+    let mut all = [Ending::PIECE; 64];
+    let (mut count, mut at) = (1, 0);
+    while at < count {
+        let mut known = 0;
+        while known < 4 {
+            let (next, added) = all[at].after(known & PAIR as usize != 0, known & TRIPLE as usize != 0);
+            let mut number = 0;
+            while number < count && !next.is(all[number]) {
+                number += 1;
+            }
+            if number == count {
+                all[count] = next;
+                count += 1;
+            }
+            endings.next[4 * at + known] = (4 * number) as u8 | (added + 1) as u8;
+            known += 1;
+        }
+        endings.inside[at] = all[at].inside() as u8;
+        at += 1;
+    }
+    endings
+}
+
+/// Runs of ASCII letters, each with the space before it, which begins its piece. A function of its own, since it has
+/// few variables and goes past most of a text.
+#[inline(never)]
+fn words(bytes: &[u8], from: usize, most: &mut Most) -> usize {
+    let mut at = from;
+    while begins_word(bytes, at) {
+        let first = at + 1;
+        let word = Word::at(bytes, first);
+        at = first + word.length;
+        most.cut();
+        if let Some(capital) = word.common() {
+            most.tokens += 2 - i64::from(capital | is_lower(bytes[first]));
+        } else {
+            most.byte(0);
+            let mut last = Letters { last: b' ', thirds: 0 };
+            most.byte(last.next(bytes[first]));
+            // Behind the space is no contraction, but to take one letter for it costs next to nothing.
+            let contraction = usize::from(earlier(bytes, first, 2) == b'\'');
+            last.rest(&bytes[first + 1..at], contraction, most);
         }
     }
+    at
+}
+
+/// A run of ASCII letters behind anything else.
+fn letters(bytes: &[u8], from: usize, most: &mut Most) -> usize {
+    let before = earlier(bytes, from, 1);
+    if cut(bytes, from, Kind::Letter) {
+        most.cut();
+    }
+    let word = Word::at(bytes, from);
+    let to = from + word.length;
+    // A letter outside ASCII would be in the same piece. After an apostrophe cl100k cuts `'them` into `'t` and `hem`.
+    let whole = before.is_ascii() && before != b'\'';
+    if whole && let Some(capital) = word.common() {
+        most.block(match before {
+            b'\n' | b'0'..=b'9' => 2 - usize::from(capital),
+            // A sign may share the word's piece.
+            _ => word.length.min(3 - usize::from(capital)),
+        });
+        return to;
+    }
+    // Without a letter before it the apostrophe may end a run of signs.
+    let pair = before == b'\'' && kind(earlier(bytes, from, 2)) == Kind::Letter && is_pair(before, bytes[from]);
+    most.byte(u8::from(pair));
+    // It has one letter or two.
+    let contraction = match (before, earlier(bytes, from, 2)) {
+        (b'\'', _) => 2,
+        (_, b'\'') => 1,
+        _ => 0,
+    };
+    Letters { last: bytes[from], thirds: 0 }.rest(&bytes[from + 1..to], contraction, most);
     to
+}
+
+/// The letters of a piece, or a space and letters, up to some position.
+struct Letters {
+    last: u8,
+    /// What [`LOWER`] has of the last two.
+    thirds: u32,
+}
+
+impl Letters {
+    /// Goes past the rest of them, of which the first so many may end a contraction: both encoders cut behind it.
+    #[inline(never)]
+    fn rest(mut self, letters: &[u8], contraction: usize, most: &mut Most) {
+        let contraction = contraction.min(letters.len());
+        for &last in &letters[..contraction] {
+            most.byte(0);
+            self = Letters { last, thirds: 0 };
+        }
+        for &byte in &letters[contraction..] {
+            most.byte(self.next(byte));
+        }
+    }
+
+    /// What is known of the next one.
+    #[inline(always)]
+    fn next(&mut self, byte: u8) -> u8 {
+        let last = core::mem::replace(&mut self.last, byte);
+        if is_lower(last & byte) {
+            let triple = (self.thirds >> (byte & 31)) as u8 & TRIPLE;
+            self.thirds = LOWER[usize::from(last & 31)][usize::from(byte & 31)];
+            triple | self.thirds as u8 & PAIR
+        } else {
+            self.thirds = 0;
+            u8::from(is_pair(last, byte))
+        }
+    }
 }
 
 /// A run of ASCII digits: pieces of three from the left, each one token.
 fn digits(bytes: &[u8], from: usize, most: &mut Most) -> usize {
     let to = run(bytes, from, |b| kind(b) == Kind::Digit);
+    if cut(bytes, from, Kind::Digit) {
+        most.cut();
+    }
     // Other digits than ASCII ones share these pieces.
-    let whole = from.checked_sub(1).is_none_or(|at| bytes[at].is_ascii()) && bytes.get(to).is_none_or(u8::is_ascii);
-    most.block(bytes, from, if whole { (to - from).div_ceil(3) } else { to - from });
+    let whole = earlier(bytes, from, 1).is_ascii() && bytes.get(to).is_none_or(u8::is_ascii);
+    most.block(if whole { (to - from).div_ceil(3) } else { to - from });
     to
 }
 
@@ -290,8 +485,11 @@ fn digits(bytes: &[u8], from: usize, most: &mut Most) -> usize {
 fn blanks(bytes: &[u8], from: usize, most: &mut Most) -> usize {
     let to = run(bytes, from, |b| kind(b) == Kind::Blank);
     let next = bytes.get(to).copied();
-    let kept = begins_piece(bytes[to - 1], next);
+    let kept = begins_piece(bytes, to - 1);
     let to = to - usize::from(kept);
+    if cut(bytes, from, Kind::Blank) {
+        most.cut();
+    }
     let mut at = from;
     while at < to {
         let blank = bytes[at];
@@ -309,10 +507,34 @@ fn blanks(bytes: &[u8], from: usize, most: &mut Most) -> usize {
         let closed = end == to && (kept || next.is_none_or(|b| blank == b'\n' && b.is_ascii() && b != b'/'));
         // Fact 3; and a last token that ends beyond the run, or the blank that begins the piece of what follows.
         let tokens = 2 * (length / (longest + 1)) + if closed { 1 } else { 2 };
-        most.block(bytes, at, tokens.min(length));
+        most.block(tokens.min(length));
         at = end;
     }
     to
+}
+
+/// Any other byte in ASCII.
+fn sign(bytes: &[u8], at: usize, most: &mut Most) -> usize {
+    let (before, byte) = (earlier(bytes, at, 1), bytes[at]);
+    if cut(bytes, at, Kind::Sign) {
+        most.cut();
+    }
+    most.byte(u8::from(is_pair(before, byte)));
+    at + 1
+}
+
+/// A run of characters outside ASCII.
+fn wide(bytes: &[u8], from: usize, most: &mut Most) -> usize {
+    let mut last = 0;
+    let mut at = from;
+    while let Some(&byte) = bytes.get(at)
+        && !byte.is_ascii()
+    {
+        most.byte(u8::from(is_wide_pair(last, byte)));
+        last = byte;
+        at += 1;
+    }
+    at
 }
 
 /// What a byte is to the encoders.
@@ -347,8 +569,8 @@ const fn kinds() -> [Kind; 256] {
 }
 
 #[inline(always)]
-fn kind(byte: u8) -> Kind {
-    KINDS[usize::from(byte)]
+const fn kind(byte: u8) -> Kind {
+    KINDS[byte as usize]
 }
 
 /// The byte `back` bytes before `at`; before the text a line break, which begins a piece as the text does.
@@ -357,79 +579,67 @@ fn earlier(bytes: &[u8], at: usize, back: usize) -> u8 {
     at.checked_sub(back).map_or(b'\n', |at| bytes[at])
 }
 
-/// Whether `byte`, before `next`, is a space with which the piece of what follows begins, or which is one by itself.
-fn begins_piece(byte: u8, next: Option<u8>) -> bool {
-    byte == b' ' && next.is_some_and(|next| next.is_ascii() && kind(next) != Kind::Blank)
-}
-
-/// Whether a piece certainly begins at `at`.
-fn cut(bytes: &[u8], at: usize) -> bool {
-    let (before, byte) = (earlier(bytes, at, 1), bytes[at]);
-    begins_piece(byte, bytes.get(at + 1).copied())
-        || match (kind(before), kind(byte)) {
-            // A contraction is in the piece of its word in o200k.
-            (Kind::Letter, Kind::Sign) => byte != b'\'',
-            (Kind::Letter, Kind::Digit | Kind::Blank) => true,
-            (Kind::Digit, Kind::Letter | Kind::Sign | Kind::Blank) => true,
-            (Kind::Blank, Kind::Letter) => before == b'\n' || before == b'\r',
-            (Kind::Blank, Kind::Digit) => true,
-            // A single sign may be in the piece of the letters; a run of them, or one after a space, is its own.
-            (Kind::Sign, Kind::Letter) => in_one_piece(bytes, at - 1),
-            (Kind::Sign, Kind::Digit) => true,
-            // Line breaks after signs stay in their piece.
-            (Kind::Sign, Kind::Blank) => byte != b'\n' && byte != b'\r',
-            _ => false,
-        }
-}
-
-/// Whether the byte at `at` is certainly in one piece with the byte before it.
+/// Whether a word with the space before it begins at `at`.
 #[inline(always)]
-fn in_one_piece(bytes: &[u8], at: usize) -> bool {
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at) == Some(&b' ') && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// Whether the byte at `at` is a space with which the piece of what follows begins, or which is one by itself.
+#[inline(always)]
+fn begins_piece(bytes: &[u8], at: usize) -> bool {
+    bytes[at] == b' ' && bytes.get(at + 1).is_some_and(|&next| next.is_ascii() && kind(next) != Kind::Blank)
+}
+
+/// Whether a piece certainly begins at `at`, where no space [`begins_piece`] and `there` is the byte's kind.
+#[inline(always)]
+fn cut(bytes: &[u8], at: usize, there: Kind) -> bool {
     let (before, byte) = (earlier(bytes, at, 1), bytes[at]);
+    let kind_before = kind(before);
+    match there {
+        Kind::Letter if kind_before == Kind::Blank => before == b'\n' || before == b'\r',
+        // A single sign may be in the piece of the letters; a run of them, or one after a space, is its own.
+        Kind::Letter if kind_before == Kind::Sign => in_one_piece(earlier(bytes, at, 2), before),
+        Kind::Letter => kind_before == Kind::Digit,
+        Kind::Digit => kind_before != Kind::Wide,
+        // Line breaks after signs stay in their piece.
+        Kind::Blank if kind_before == Kind::Sign => byte != b'\n' && byte != b'\r',
+        Kind::Blank => kind_before == Kind::Letter || kind_before == Kind::Digit,
+        // A contraction is in the piece of its word in o200k.
+        Kind::Sign => kind_before == Kind::Letter && byte != b'\'' || kind_before == Kind::Digit,
+        Kind::Wide => false,
+    }
+}
+
+/// Whether two neighbouring bytes are certainly in one piece, wherever they stand: except that letters may be cut
+/// behind a contraction, and that `'` with a letter may be none.
+const fn in_one_piece(before: u8, byte: u8) -> bool {
     match (kind(before), kind(byte)) {
-        // o200k cuts before a capital, and both cut after a contraction, which has one letter or two.
-        (Kind::Letter, Kind::Letter) => {
-            !(before.is_ascii_lowercase() && byte.is_ascii_uppercase())
-                && earlier(bytes, at, 2) != b'\''
-                && earlier(bytes, at, 3) != b'\''
-        }
+        // o200k cuts before a capital.
+        (Kind::Letter, Kind::Letter) => !(before.is_ascii_lowercase() && byte.is_ascii_uppercase()),
         (Kind::Blank, Kind::Letter | Kind::Sign) => before == b' ',
         // In o200k a slash may end the piece of the line breaks before it.
         (Kind::Sign, Kind::Sign) => before != b'/',
-        // `it's`: with the word or by itself, but whole. Elsewhere the apostrophe may end a run of signs.
-        (Kind::Sign, Kind::Letter) => before == b'\'' && kind(earlier(bytes, at, 2)) == Kind::Letter,
+        // `it's`: with the word or by itself, but whole.
+        (Kind::Sign, Kind::Letter) => before == b'\'',
         // Of one character, since only such pairs are in the table.
         (Kind::Wide, Kind::Wide) => true,
         _ => false,
     }
 }
 
-/// Whether the byte at `at` and the one before it are in one piece and a known token.
+/// Whether two neighbouring bytes, the second of them ASCII, are [`in_one_piece`] and a known token.
 #[inline(always)]
-fn is_pair(bytes: &[u8], at: usize) -> bool {
-    let known = match (earlier(bytes, at, 1), bytes[at]) {
-        (a @ b' '..=b'~', b) if b.is_ascii() => {
-            HALVED_PAIRS[usize::from(a - b' ')][usize::from(b >> 6)] >> (b & 63) & 1 == 1
-        }
-        (a @ 0xc2..=0xf4, b @ 0x80..=0xbf) => UTF8_PAIRS[usize::from(a - 0xc2)] >> (b - 0x80) & 1 == 1,
-        _ => false,
-    };
-    known && in_one_piece(bytes, at)
+const fn is_pair(before: u8, byte: u8) -> bool {
+    let row = before.wrapping_sub(b' ') as usize;
+    row < PAIRS.len() && PAIRS[row][(byte >> 6 & 1) as usize] >> (byte & 63) & 1 == 1
 }
 
-/// Whether the byte at `at` and the two before it are in one piece and a known token.
+/// The same, if the second is not ASCII. They are of one character.
 #[inline(always)]
-fn is_triple(bytes: &[u8], at: usize) -> bool {
-    let first = match earlier(bytes, at, 2) {
-        b' ' => 0,
-        letter @ b'a'..=b'z' => letter - b'a' + 1,
-        _ => return false,
-    };
-    let (b'a'..=b'z', b'a'..=b'z') = (earlier(bytes, at, 1), bytes[at]) else {
-        return false;
-    };
-    let bit = (usize::from(first) * 26 + usize::from(bytes[at - 1] - b'a')) * 26 + usize::from(bytes[at] - b'a');
-    TRIPLES[bit / 64] >> (bit % 64) & 1 == 1 && in_one_piece(bytes, at) && in_one_piece(bytes, at - 1)
+fn is_wide_pair(before: u8, byte: u8) -> bool {
+    let row = UTF8_PAIRS.get(usize::from(before.wrapping_sub(0xc2)));
+    row.is_some_and(|row| row >> (byte & 63) & 1 == 1)
 }
 
 /// Where the run of bytes that are `like` the one at `from` ends.
@@ -437,93 +647,98 @@ fn run(bytes: &[u8], from: usize, like: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|&b| !like(b)).map_or(bytes.len(), |n| from + n)
 }
 
-/// [`COMMON_WORDS`] as numbers (see [`word_code`]), lowest byte first, in as many bytes each as words of that length need.
-/// About 60% of the text's size, and quicker to compare. Eight bytes can be read from the last one too.
+/// [`COMMON_WORDS`], those of a [`Slot`] next to each other: of each its key, and in the lowest bit whether it has a
+/// capital; lowest byte first. Half the text's size, and quicker to search. Eight bytes can be read from the last one
+/// too.
 static WORD_TABLE: [u8; WORD_TABLE_SIZE] = word_table();
 
-const WORD_TABLE_SIZE: usize = word_starts()[LONGEST_WORD + 1] + 8;
+const WORD_TABLE_SIZE: usize = SLOT_STARTS[SLOTS] as usize + 7;
 
-/// Where in [`WORD_TABLE`] the words of each length begin, by their first letter; and where the last of them end.
-static WORD_STARTS: [[u16; 27]; LONGEST_WORD + 1] = starts_by_letter();
+/// Where in [`WORD_TABLE`] the words of each slot begin, and where the last of them end.
+static SLOT_STARTS: [u16; SLOTS + 1] = slot_starts();
 
-/// The number of a word, ascending in the order of the list: five bits a letter, and in the last bit `capital`.
-const fn word_code(word: &[u8], capital: bool) -> u64 {
-    let mut code = 0;
-    let mut at = 0;
-    while at < word.len() {
-        code = code << 5 | (word[at] | 0x20) as u64 & 0x1f;
-        at += 1;
-    }
-    code << 1 | capital as u64
+const SLOTS: usize = (LONGEST_WORD - SHORTEST_WORD + 1) << SLOT_BITS;
+
+/// For each length there are two to the power of this, so that few words share one.
+const SLOT_BITS: usize = 8;
+
+/// Where to look for a word in [`WORD_TABLE`].
+struct Slot {
+    number: usize,
+    /// How many bytes each word has there.
+    size: u16,
+    /// What no other word has there, and the bits that it may have: not the lowest.
+    key: u64,
+    mask: u64,
 }
 
-const fn word_bytes(length: usize) -> usize {
-    (5 * length + 1).div_ceil(8)
+impl Slot {
+    /// For a word of so many letters, and these as in [`Word`].
+    ///
+    /// The factor makes all letters count in the upper bits, by which the words are spread over the slots. It is odd,
+    /// so no two words of a length have the same product.
+    #[inline(always)]
+    const fn new(length: usize, letters: u64) -> Slot {
+        let product = letters.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = 5 * length - SLOT_BITS;
+        let number = (length - SHORTEST_WORD) << SLOT_BITS | (product >> bits) as usize & ((1 << SLOT_BITS) - 1);
+        let mask = (2 << bits) - 2;
+        Slot { number, size: bits as u16 / 8 + 1, key: product << 1 & mask, mask }
+    }
 }
 
-const fn word_starts() -> [usize; LONGEST_WORD + 2] {
-    let mut starts = [0; LONGEST_WORD + 2];
-    let (mut line, mut at) = (0, 0);
-    while at < COMMON_WORDS.len() {
-        if COMMON_WORDS[at] == b'\n' {
-            starts[at - line + 1] += word_bytes(at - line);
-            line = at + 1;
-        }
-        at += 1;
-    }
-    let mut length = 1;
-    while length < starts.len() {
-        starts[length] += starts[length - 1];
+/// Whether a letter is in lower case. Of a space too, and of two such bytes if both are.
+#[inline(always)]
+fn is_lower(byte: u8) -> bool {
+    byte & 0x20 != 0
+}
+
+/// The number of a lower-case letter, from 0 to 25; of anything else a greater one.
+#[inline(always)]
+const fn letter(byte: u8) -> u32 {
+    (byte as u32).wrapping_sub(b'a' as u32)
+}
+
+/// The length and the slot of the word on the line of [`COMMON_WORDS`] that begins at `line`.
+const fn listed(line: usize) -> (usize, Slot) {
+    let (mut length, mut letters) = (1, (COMMON_WORDS[line] & 31) as u64);
+    while COMMON_WORDS[line + length] != b'\n' {
+        letters = letters << 5 | letter(COMMON_WORDS[line + length]) as u64;
         length += 1;
+    }
+    (length, Slot::new(length, letters))
+}
+
+const fn slot_starts() -> [u16; SLOTS + 1] {
+    let mut starts = [0; SLOTS + 1];
+    let mut line = 0;
+    while line < COMMON_WORDS.len() {
+        let (length, slot) = listed(line);
+        starts[slot.number + 1] += slot.size;
+        line += length + 1;
+    }
+    let mut number = 0;
+    while number < SLOTS {
+        starts[number + 1] += starts[number];
+        number += 1;
     }
     starts
 }
 
-const fn starts_by_letter() -> [[u16; 27]; LONGEST_WORD + 1] {
-    let starts = word_starts();
-    let mut by_letter = [[0; 27]; LONGEST_WORD + 1];
-    let mut length = 0;
-    while length <= LONGEST_WORD {
-        let mut letter = 0;
-        while letter < 27 {
-            by_letter[length][letter] = starts[length] as u16;
-            letter += 1;
-        }
-        length += 1;
-    }
-    let (mut line, mut at) = (0, 0);
-    while at < COMMON_WORDS.len() {
-        if COMMON_WORDS[at] == b'\n' {
-            // Those of later letters begin behind it.
-            let mut letter = (COMMON_WORDS[line] | 0x20) - b'a' + 1;
-            while letter < 27 {
-                by_letter[at - line][letter as usize] += word_bytes(at - line) as u16;
-                letter += 1;
-            }
-            line = at + 1;
-        }
-        at += 1;
-    }
-    by_letter
-}
-
 const fn word_table() -> [u8; WORD_TABLE_SIZE] {
     let mut table = [0; WORD_TABLE_SIZE];
-    let (mut line, mut at, mut to) = (0, 0, 0);
-    while at < COMMON_WORDS.len() {
-        if COMMON_WORDS[at] == b'\n' {
-            let (_, word) = COMMON_WORDS.split_at(line);
-            let (word, _) = word.split_at(at - line);
-            let code = word_code(word, word[0].is_ascii_uppercase());
-            let mut shift = 0;
-            while shift < 8 * word_bytes(word.len()) {
-                table[to] = (code >> shift) as u8;
-                shift += 8;
-                to += 1;
-            }
-            line = at + 1;
+    let mut ends = SLOT_STARTS;
+    let mut line = 0;
+    while line < COMMON_WORDS.len() {
+        let (length, slot) = listed(line);
+        let word = slot.key | COMMON_WORDS[line].is_ascii_uppercase() as u64;
+        let mut byte = 0;
+        while byte < slot.size {
+            table[ends[slot.number] as usize] = (word >> (8 * byte)) as u8;
+            ends[slot.number] += 1;
+            byte += 1;
         }
-        at += 1;
+        line += length + 1;
     }
     table
 }
@@ -531,45 +746,51 @@ const fn word_table() -> [u8; WORD_TABLE_SIZE] {
 /// A run of ASCII letters.
 struct Word {
     length: usize,
-    /// Its [`word_code`], if it is short enough to have one.
-    code: u64,
-    /// Whether it is in lower case, but perhaps for its first letter.
+    /// Its letters, five bits each, if it is `plain` and short enough.
+    letters: u64,
+    /// Whether it is in lower case, but perhaps for its first letter, and no letter outside ASCII follows, which would
+    /// be in the same piece.
     plain: bool,
 }
 
 impl Word {
-    /// The run that begins at `at`. One loop, since most runs are short.
-    fn at(bytes: &[u8], at: usize) -> Word {
-        let mut word = Word { length: 0, code: 0, plain: true };
-        while let Some(&byte) = bytes.get(at + word.length)
-            && kind(byte) == Kind::Letter
-        {
-            word.code = word.code << 5 | u64::from(byte & 0x1f) << 1;
-            word.plain &= word.length == 0 || byte.is_ascii_lowercase();
-            word.length += 1;
+    /// The run that begins with the letter at `from`.
+    #[inline(always)]
+    fn at(bytes: &[u8], from: usize) -> Word {
+        let mut letters = u64::from(bytes[from] & 31);
+        let mut to = from + 1;
+        for &byte in &bytes[to..] {
+            let letter = letter(byte);
+            if letter >= 26 {
+                break;
+            }
+            letters = letters << 5 | u64::from(letter);
+            to += 1;
         }
-        word
+        let next = bytes.get(to).map_or(Kind::Blank, |&byte| kind(byte));
+        if next == Kind::Letter {
+            to = run(bytes, to, |b| kind(b) == Kind::Letter);
+        }
+        Word { length: to - from, letters, plain: next != Kind::Letter && next != Kind::Wide }
     }
 
     /// Whether it is one of [`COMMON_WORDS`], and if so, whether it is there with a capital.
+    #[inline(always)]
     fn common(&self) -> Option<bool> {
-        let Word { length, code, plain } = *self;
-        if length == 0 || length > LONGEST_WORD || !plain {
+        let Word { length, letters, plain } = *self;
+        if !plain || !(SHORTEST_WORD..=LONGEST_WORD).contains(&length) {
             return None;
         }
-        let letter = (code >> (5 * length - 4) & 0x1f) as usize - 1;
-        let size = word_bytes(length);
-        let [first, end] = [letter, letter + 1].map(|letter| usize::from(WORD_STARTS[length][letter]));
-        let (mut low, mut high) = (0, (end - first) / size);
-        while low < high {
-            let middle = low.midpoint(high);
-            let eight = WORD_TABLE[first + middle * size..].first_chunk()?;
-            let here = u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * size);
-            match (here & !1).cmp(&code) {
-                core::cmp::Ordering::Less => low = middle + 1,
-                core::cmp::Ordering::Greater => high = middle,
-                core::cmp::Ordering::Equal => return Some(here & 1 == 1),
+        let slot = Slot::new(length, letters);
+        let end = SLOT_STARTS[slot.number + 1];
+        let mut at = SLOT_STARTS[slot.number];
+        while at < end {
+            let eight = WORD_TABLE.get(usize::from(at)..usize::from(at) + 8)?;
+            let word = u64::from_le_bytes(eight.try_into().ok()?) ^ slot.key;
+            if word & slot.mask == 0 {
+                return Some(word & 1 == 1);
             }
+            at += slot.size;
         }
         None
     }
@@ -695,7 +916,7 @@ mod tests {
             assert_eq!(common_word(word.to_ascii_uppercase().as_bytes()), None, "{word}");
             assert_eq!(common_word(format!("{word}zq").as_bytes()), None, "{word}");
         }
-        for word in ["", "a", "Q", "qqqq", "aaaaaaaaaaaa", "zzzzzzzzzzzz", "zzzzzzzzzzzzz"] {
+        for word in ["a", "Q", "qqqq", "aaaaaaaaaaaa", "zzzzzzzzzzzz", "zzzzzzzzzzzzz"] {
             assert_eq!(common_word(word.as_bytes()), None, "{word}");
         }
     }
