@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 use xtask::{component, toolchain};
 
 /// The variable with a prebuilt component's path.
@@ -32,6 +33,7 @@ fn run() -> Result<()> {
         None => guest("component")?,
     };
     expose("MEMORY_PREFETCH_BUILT_IN", "memory_prefetch.wasm", &component)?;
+    println!("cargo::rustc-env=MEMORY_PREFETCH_BUILT_IN_SHA256={:x}", Sha256::digest(&component));
 
     // Guests that only tests load: one line each, in folders that a package of the host alone doesn't have.
     for (folder, variable, file) in [

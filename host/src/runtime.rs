@@ -2,6 +2,7 @@
 //! functions of it over one store. One exported call is one unit of work: it is committed when the component answers ok,
 //! and undone when it answers an error or is stopped.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +25,9 @@ use crate::{cache, tokens, world};
 
 /// The component that this crate was built with.
 pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_BUILT_IN"));
+
+/// Its SHA-256, as the build script found it: a new process need not read all of it.
+const BUILT_IN_SHA256: &str = env!("MEMORY_PREFETCH_BUILT_IN_SHA256");
 
 /// How often the clock ticks that ends calls which take too long.
 const TICK: Duration = Duration::from_millis(10);
@@ -186,11 +190,14 @@ impl RuntimeBuilder {
         let read =
             |path: &Path| std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source });
         let bytes = match (self.component, &self.path) {
-            (Some(bytes), _) => bytes,
-            (None, Some(path)) => read(path)?,
-            (None, None) => BUILT_IN.to_vec(),
+            (Some(bytes), _) => Cow::Owned(bytes),
+            (None, Some(path)) => Cow::Owned(read(path)?),
+            (None, None) => Cow::Borrowed(BUILT_IN),
         };
-        let digest = sha256(&bytes);
+        let digest = match &bytes {
+            Cow::Owned(bytes) => sha256(bytes),
+            Cow::Borrowed(_) => BUILT_IN_SHA256.to_owned(),
+        };
         if let Some(expected) = self.sha256.map(|digest| digest.to_ascii_lowercase())
             && expected != digest
         {
@@ -211,7 +218,7 @@ impl RuntimeBuilder {
             component,
             digest,
             world,
-            bytes: bytes.into(),
+            bytes: Arc::new(bytes),
             limits: self.limits,
             clock: Clock::System,
             tokens: Arc::new(tokens::count),
@@ -227,7 +234,7 @@ pub struct Runtime {
     component: Component,
     digest: String,
     world: world::World,
-    bytes: Arc<[u8]>,
+    bytes: Arc<Cow<'static, [u8]>>,
     limits: Limits,
     clock: Clock,
     tokens: Arc<TokenCounter>,
