@@ -2,19 +2,20 @@
 //! this host wrote for this component and this engine: any other one is compiled anew and replaced.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use wasmtime::Engine;
 use wasmtime::component::Component;
-use wasmtime::{Engine, Precompiled};
+use xxhash_rust::xxh3::Xxh3;
 
-use crate::environment::sha256;
 use crate::runtime::LoadError;
 
-/// Hex digits of a SHA-256, which stand in front of the code.
-const SEAL: usize = 64;
+/// What stands behind the code, and binds it to the component as well as to its own bytes. It finds damage and mix-ups. Who
+/// can write here at all could seal anything, so it need not be a slow, cryptographic one.
+type Seal = [u8; 16];
 
 /// The component, from the cache if there is a sound entry, else compiled and, if it can be, cached.
 pub(crate) fn compile(engine: &Engine, bytes: &[u8], digest: &str, dir: Option<&Path>) -> Result<Component, LoadError> {
@@ -39,48 +40,69 @@ fn entry_name(engine: &Engine, digest: &str) -> String {
     format!("{digest}-{:016x}.cwasm", hasher.finish())
 }
 
-/// Binds the code to the component as well as to its own bytes.
-fn seal(code: &[u8], digest: &str) -> String {
-    sha256(format!("{} {digest}", sha256(code)).as_bytes())
+fn seal(mut code: Xxh3, digest: &str) -> Seal {
+    code.update(digest.as_bytes());
+    code.digest128().to_be_bytes()
 }
 
 fn load(engine: &Engine, file: &Path, digest: &str) -> Option<Component> {
     if !is_private(file) {
         return None;
     }
-    let entry = fs::read(file).ok()?;
-    let (sealed, code) = entry.split_at_checked(SEAL)?;
-    if seal(code, digest).as_bytes() != sealed || Engine::detect_precompiled(code) != Some(Precompiled::Component) {
+    if !is_sealed(file, digest).ok()? {
         log::warn!("{} is damaged or not ours: compiling anew", file.display());
         return None;
     }
     // SAFETY: these bytes are what `save` wrote: the seal holds for them, and the file and its directory can be written
-    // by this user only, who could run any code anyway. Wasmtime checks its own version and the engine's settings.
+    // by this user only, who could run any code anyway. The file is mapped, and stays what it is: `save` writes into no
+    // file that is there, it puts a new one in its place. Wasmtime checks its own version and the engine's settings.
     #[allow(unsafe_code)]
-    let component = unsafe { Component::deserialize(engine, code) };
+    let component = unsafe { Component::deserialize_file(engine, file) };
     component.inspect_err(|error| log::warn!("{}: {error:#}: compiling anew", file.display())).ok()
 }
 
+fn is_sealed(file: &Path, digest: &str) -> io::Result<bool> {
+    let file = File::open(file)?;
+    let Some(length) = file.metadata()?.len().checked_sub(size_of::<Seal>() as u64) else { return Ok(false) };
+    // Through one small buffer: memory for the whole file takes longer to get than to fill.
+    let mut code = BufReader::with_capacity(64 * 1024, file.take(length));
+    let mut hash = Xxh3::new();
+    loop {
+        let piece = code.fill_buf()?;
+        if piece.is_empty() {
+            break;
+        }
+        hash.update(piece);
+        let length = piece.len();
+        code.consume(length);
+    }
+    let mut found = Seal::default();
+    code.into_inner().into_inner().read_exact(&mut found)?;
+    Ok(found == seal(hash, digest))
+}
+
 /// Whole or not at all: other processes may read or write the same entry at this moment.
-fn save(component: &Component, file: &Path, digest: &str) -> std::io::Result<()> {
+fn save(component: &Component, file: &Path, digest: &str) -> io::Result<()> {
     let dir: PathBuf = file.parent().map(Path::to_owned).unwrap_or_default();
     create_private_dir(&dir)?;
-    let code = component.serialize().map_err(|error| std::io::Error::other(format!("{error:#}")))?;
+    let code = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")))?;
+    let mut hash = Xxh3::new();
+    hash.update(&code);
     let mut entry = tempfile::NamedTempFile::new_in(&dir)?;
-    entry.write_all(seal(&code, digest).as_bytes())?;
     entry.write_all(&code)?;
+    entry.write_all(&seal(hash, digest))?;
     entry.persist(file)?;
     Ok(())
 }
 
 #[cfg(unix)]
-fn create_private_dir(dir: &Path) -> std::io::Result<()> {
+fn create_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 #[cfg(not(unix))]
-fn create_private_dir(dir: &Path) -> std::io::Result<()> {
+fn create_private_dir(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)
 }
 
