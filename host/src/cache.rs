@@ -37,7 +37,7 @@ pub(crate) fn compile(engine: &Engine, bytes: &[u8], digest: &str, dir: Option<&
 fn entry_name(engine: &Engine, digest: &str) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    format!("{digest}-{:016x}.cwasm", hasher.finish())
+    format!("{digest}-{:016x}.code", hasher.finish())
 }
 
 fn seal(mut code: Xxh3, digest: &str) -> Seal {
