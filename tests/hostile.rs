@@ -30,6 +30,7 @@ fn limits() -> Limits {
         host_calls: 500,
         bytes_in: 2 << 20,
         bytes_out: 2 << 20,
+        ..Limits::default()
     }
 }
 
@@ -799,6 +800,32 @@ fn instances_are_limited_while_they_are_made() {
         // The store goes on with another component.
         bed.with(guest(), |prefetch| delegate(prefetch, "ok")).unwrap();
     }
+}
+
+/// The instance after the last one that a runtime may have, where they are kept in a pool; elsewhere there is always room.
+#[test]
+fn one_instance_too_many_is_told_of() {
+    let runtime =
+        Runtime::builder().component_bytes(GUEST).limits(Limits { instances: 2, ..limits() }).build().unwrap();
+    let mut open: Vec<_> = (0..3).map(|_| runtime.open(MemoryStore::new()).unwrap()).collect();
+    let mut last = open.pop().unwrap();
+    for prefetch in &mut open {
+        prefetch.describe().unwrap();
+    }
+    let told = |prefetch: &mut Prefetch<MemoryStore>| match prefetch.evictable(&[]) {
+        Err(CallError::Stopped { why, .. }) => Some(why),
+        _ => None,
+    };
+    // `describe` leaves no instance behind, so there is room for these.
+    assert_eq!(open.iter_mut().map(told).collect::<Vec<_>>(), [None, None]);
+    let why = told(&mut last);
+    if why.is_none() {
+        eprintln!("instances are not kept in a pool here");
+        return;
+    }
+    assert_eq!(why, Some(Stopped::TooManyInstances));
+    drop(open);
+    assert_eq!(told(&mut last), None);
 }
 
 /// F29: before anything runs, with both sides named.

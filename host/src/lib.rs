@@ -4,6 +4,7 @@ mod allowance;
 mod answers;
 mod cache;
 pub mod conformance;
+mod engine;
 pub mod environment;
 pub mod exports;
 mod generated;

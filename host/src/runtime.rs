@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
-use wasmtime::{Config, Engine};
+use wasmtime::{Engine, PoolConcurrencyLimitError};
 
 use crate::answers::{self, Nonsense, Seen};
 use crate::contract::{self, *};
@@ -21,7 +21,7 @@ use crate::imports::{State, Unit};
 use crate::interfaces::{Indices, Interfaces};
 use crate::limits::{Limits, Meter, Stopped};
 use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
-use crate::{cache, tokens, world};
+use crate::{cache, engine, tokens, world};
 
 /// The component that this crate was built with.
 pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_BUILT_IN"));
@@ -204,13 +204,14 @@ impl RuntimeBuilder {
             return Err(LoadError::OtherDigest { expected, found: digest });
         }
 
-        let mut config = Config::new();
-        config.wasm_component_model(true);
-        config.epoch_interruption(true);
-        // On by default in wasmtime 48; it makes each call 2.4 times slower, and nothing here is concurrent.
-        config.concurrency_support(false);
-        let engine = Engine::new(&config).map_err(|error| LoadError::Engine(format!("{error:#}")))?;
-        let component = cache::compile(&engine, &bytes, &digest, self.cache.as_deref())?;
+        let compiled = |engine: Engine| {
+            cache::compile(&engine, &bytes, &digest, self.cache.as_deref()).map(|component| (engine, component))
+        };
+        let (engine, component) = match engine::pooled(&self.limits).map(compiled) {
+            Some(Ok(both)) => both,
+            // It does not fit into the pool, or nowhere.
+            _ => compiled(engine::plain().map_err(|error| LoadError::Engine(format!("{error:#}")))?)?,
+        };
         let world = world::check(&engine, &component)?;
         let ticker = Ticker::start(&engine);
         Ok(Runtime {
@@ -777,6 +778,9 @@ fn stopped(export: Export, error: wasmtime::Error) -> CallError {
     }
     if let Some(Nonsense(what)) = error.downcast_ref::<Nonsense>() {
         return CallError::Nonsense { export, what: what.clone() };
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        return CallError::Stopped { export, why: Stopped::TooManyInstances };
     }
     match error.downcast_ref::<wasmtime::Trap>() {
         Some(wasmtime::Trap::Interrupt) => CallError::Stopped { export, why: Stopped::OutOfTime },
