@@ -3,6 +3,7 @@
 
 use crate::block::{self, Head, Part, Span, Tail};
 use crate::contract::*;
+use crate::tokens::Counted;
 use crate::{Imports, pages, tokens};
 
 /// R29, R30: the child's own budget in its one unit.
@@ -60,13 +61,29 @@ pub fn size<I: Imports>(imports: &mut I, model: Option<&str>, text: &str) -> Siz
 
 /// R33: the size of each text. Tokens as the host's tokenizer counts them, else the upper bound.
 pub fn sizes<I: Imports>(imports: &mut I, model: Option<&str>, texts: &[String]) -> Vec<Size> {
-    let counted =
-        model.and_then(|model| imports.count_tokens(model, texts)).filter(|counts| counts.len() == texts.len());
-    let size = |text: &String, tokens: u32, counted| Size { bytes: bytes(text), tokens, counted };
-    match counted {
-        Some(counts) => texts.iter().zip(counts).map(|(text, n)| size(text, n, true)).collect(),
-        None => texts.iter().map(|text| size(text, tokens::upper_bound(text), false)).collect(),
+    exact_sizes(imports, model, texts)
+        .unwrap_or_else(|| texts.iter().map(|text| bound(text, &tokens::count(text, &[]))).collect())
+}
+
+/// The size of each body, and what a page that has them need not count again: nothing where the host's tokenizer counts.
+pub fn body_sizes<I: Imports>(imports: &mut I, model: Option<&str>, bodies: &[String]) -> (Vec<Size>, Vec<Counted>) {
+    match exact_sizes(imports, model, bodies) {
+        Some(sizes) => (sizes, Vec::new()),
+        None => {
+            let counted: Vec<Counted> = bodies.iter().map(|body| tokens::count(body, &[])).collect();
+            (bodies.iter().zip(&counted).map(|(body, counted)| bound(body, counted)).collect(), counted)
+        }
     }
+}
+
+fn exact_sizes<I: Imports>(imports: &mut I, model: Option<&str>, texts: &[String]) -> Option<Vec<Size>> {
+    let counts = imports.count_tokens(model?, texts).filter(|counts| counts.len() == texts.len())?;
+    let size = |(text, tokens): (&String, u32)| Size { bytes: bytes(text), tokens, counted: true };
+    Some(texts.iter().zip(counts).map(size).collect())
+}
+
+fn bound(text: &str, counted: &Counted) -> Size {
+    Size { bytes: bytes(text), tokens: counted.tokens(), counted: false }
 }
 
 fn bytes(text: &str) -> u32 {
@@ -79,6 +96,8 @@ pub struct Content<'a> {
     pub rows: &'a [Memory],
     /// Their bodies.
     pub bodies: &'a [String],
+    /// What [`body_sizes`] says of them.
+    pub counted: &'a [Counted],
     /// Indices of those that were not read, since they are too large, and so are left out in any case.
     pub unread: &'a [usize],
     /// The ids that could not be had.
@@ -146,7 +165,14 @@ pub fn fit<I: Imports>(
 ) -> Fitted {
     let mut whole = one_page(head, content, content.unread);
     if limit.unit == Unit::Tokens {
-        whole.size = sizes(imports, limit.model.as_deref(), std::slice::from_ref(&whole.text)).pop();
+        whole.size = Some(match content.counted {
+            [] => size(imports, limit.model.as_deref(), &whole.text),
+            counted => {
+                let part = |(index, span): &(usize, Span)| Some((span.start, *counted.get(*index)?));
+                let parts: Vec<_> = whole.spans.iter().filter_map(part).collect();
+                bound(&whole.text, &tokens::count(&whole.text, &parts))
+            }
+        });
     }
     let shown = whole.size.map_or(bytes(&whole.text), |size| size.tokens);
     let nothing = !content.rows.is_empty() && content.unread.len() == content.rows.len();
@@ -257,7 +283,7 @@ mod tests {
                 bodies.push(body);
             }
             let limit = Limit { unit: Unit::Bytes, amount, model: None };
-            let content = Content { rows: &rows, bodies: &bodies, unread: &[], unavailable: &[] };
+            let content = Content { rows: &rows, bodies: &bodies, counted: &[], unread: &[], unavailable: &[] };
             let rank = rank(Overflow::TrimPriority, &[]);
             match fit(&mut Fake::default(), &limit, rank.as_deref(), false, &HEAD, &content) {
                 Fitted::TooLarge(_) => None,

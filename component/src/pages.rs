@@ -217,7 +217,7 @@ mod tests {
 
     fn paged(bodies: &[String], limit: &Limit, host: &mut Fake) -> Option<Vec<Draft>> {
         let rows: Vec<Memory> = bodies.iter().enumerate().map(|(i, body)| memory(&i.to_string(), body)).collect();
-        let content = Content { rows: &rows, bodies, unread: &[], unavailable: &[] };
+        let content = Content { rows: &rows, bodies, counted: &[], unread: &[], unavailable: &[] };
         paginate(host, limit, &head(), &content)
     }
 

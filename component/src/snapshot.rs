@@ -113,13 +113,19 @@ pub fn compose<I: Imports>(
     let unread: Vec<usize> = unread.map(|(index, _)| index).collect();
     let found = resolved.found.into_iter().map(|found| (found.row, found.body.unwrap_or_default()));
     let (rows, bodies): (Vec<_>, Vec<_>) = found.unzip();
-    let mut sizes = capacity::sizes(imports, model, &bodies);
+    let (mut sizes, counted) = capacity::body_sizes(imports, model, &bodies);
     for index in &unread {
         sizes[*index] = Size { bytes: rows[*index].bytes, tokens: rows[*index].bytes, counted: false };
     }
     let fence = fence(imports, &bodies)?;
     let head = Head { snapshot_ref, at, fence: &fence, page: 1, pages: 1 };
-    let content = Content { rows: &rows, bodies: &bodies, unread: &unread, unavailable: &resolved.unavailable };
+    let content = Content {
+        rows: &rows,
+        bodies: &bodies,
+        counted: &counted,
+        unread: &unread,
+        unavailable: &resolved.unavailable,
+    };
     let paginate = order.capacity.overflow == Overflow::Paginate;
     let (drafts, omitted) = match capacity::fit(imports, &limit, rank.as_deref(), paginate, &head, &content) {
         Fitted::Pages(drafts, omitted) => (drafts, omitted),

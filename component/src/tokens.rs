@@ -198,10 +198,43 @@ static UTF8_PAIRS: [u64; 51] = [
 ///
 /// Linear in the length of `text`. Special tokens in it count as ordinary text, as they do in the exact counts.
 pub fn upper_bound(text: &str) -> u32 {
+    count(text, &[]).tokens()
+}
+
+/// A text whose tokens were counted, and where that can be gone on from.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    most: Most,
+    bytes: usize,
+}
+
+impl Counted {
+    /// Its [`upper_bound`].
+    pub fn tokens(&self) -> u32 {
+        u32::try_from(self.most.tokens).unwrap_or(u32::MAX)
+    }
+}
+
+/// Counts a text of which parts were counted before, each given with where it begins, in their order: exactly what counting
+/// all of it comes to, and only what lies around them takes time.
+pub fn count(text: &str, parts: &[(usize, Counted)]) -> Counted {
     let bytes = text.as_bytes();
     let mut most = Most { tokens: 0, ending: PIECE };
     let mut at = 0;
+    let mut parts = parts.iter();
+    let mut part = parts.next();
     while let Some(&byte) = bytes.get(at) {
+        if let Some((start, counted)) = part
+            && *start <= at
+        {
+            part = parts.next();
+            let to = at.saturating_add(counted.bytes);
+            if *start == at && most.ending == PIECE && stands_alone(bytes, at, to) {
+                most = Most { tokens: most.tokens + counted.most.tokens, ..counted.most };
+                at = to;
+            }
+            continue;
+        }
         at = match kind(byte) {
             Kind::Letter => letters(bytes, at, &mut most),
             Kind::Blank if begins_word(bytes, at) => words(bytes, at, &mut most),
@@ -216,7 +249,17 @@ pub fn upper_bound(text: &str) -> u32 {
             Kind::Wide => wide(bytes, at, &mut most),
         };
     }
-    u32::try_from(most.tokens).unwrap_or(u32::MAX)
+    Counted { most, bytes: bytes.len() }
+}
+
+/// Whether these bytes count the same in their place as by themselves: a line break stands around them, which is what
+/// [`earlier`] has before a text and what no rule tells from a text's end, and blanks of their own would make a run with it.
+fn stands_alone(bytes: &[u8], from: usize, to: usize) -> bool {
+    let blank = |at: usize| bytes.get(at).is_none_or(|&byte| kind(byte) == Kind::Blank);
+    // Behind an apostrophe may be a contraction, as far as two letters away.
+    let apostrophe = (2..=3).any(|back| earlier(bytes, from, back) == b'\'');
+    let ends = to == bytes.len() || bytes.get(to) == Some(&b'\n');
+    from < to && earlier(bytes, from, 1) == b'\n' && ends && !apostrophe && !blank(from) && !blank(to - 1)
 }
 
 /// What is known of a byte: with the one before it, or with the two before it, it is in one piece and a known token.
@@ -224,6 +267,7 @@ const PAIR: u8 = 1;
 const TRIPLE: u8 = 2;
 
 /// The most tokens so far, from left to right.
+#[derive(Clone, Copy)]
 struct Most {
     /// If a token ends here.
     tokens: i64,
@@ -798,7 +842,73 @@ impl Word {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        /// What was counted before does not change the count, whatever it is and whatever is around it.
+        #[test]
+        fn parts_that_were_counted_count_the_same(
+            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(0..PIECES.len(), 0..9)), 0..6),
+        ) {
+            let mut text = String::new();
+            let mut parts = Vec::new();
+            for (counted, piece) in pieces {
+                let piece: String = piece.iter().map(|number| PIECES[*number]).collect();
+                if counted {
+                    parts.push((text.len(), count(&piece, &[])));
+                }
+                text.push_str(&piece);
+            }
+            prop_assert_eq!(count(&text, &parts).tokens(), upper_bound(&text), "{:?}", text);
+        }
+    }
+
+    const PIECES: [&str; 28] = [
+        "\n",
+        "\n",
+        "\n",
+        "\n",
+        "\n\n",
+        " ",
+        "  ",
+        "\t",
+        "\r",
+        "'",
+        "it's",
+        "'ll",
+        "/",
+        "//",
+        "the",
+        "The",
+        " the",
+        "zqx",
+        "aXb",
+        "1",
+        "1234",
+        "\u{b2}",
+        "\u{e9}",
+        "\u{4e2d}\u{6587}",
+        "\u{1f44d}",
+        "<<<",
+        ".",
+        "-",
+    ];
+
+    #[test]
+    fn a_counted_part_is_not_counted_again() {
+        let body = "The totals are computed in cents.";
+        let whole = format!("<<<1\n{body}\n1>>>");
+        // A wrong count shows that it was taken.
+        let other = Counted { most: Most { tokens: 1_000, ending: PIECE }, bytes: body.len() };
+        assert!(count(&whole, &[(5, other)]).tokens() > 1_000);
+        for start in [4, 6, 200] {
+            assert_eq!(count(&whole, &[(start, other)]).tokens(), upper_bound(&whole), "{start}");
+        }
+    }
 
     #[test]
     fn nothing_is_no_token() {
