@@ -347,7 +347,7 @@ struct Running<S: Store + 'static> {
 }
 
 /// The exported functions over one store. Not re-entrant; use one per thread. Successive calls of one session share an
-/// instance; a new one, for another session, takes about 50 µs.
+/// instance; a new one, for another session, takes 20 to 45 µs more.
 pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,
     pre: InstancePre<State<S>>,
