@@ -54,11 +54,31 @@ fn load(engine: &Engine, file: &Path, digest: &str) -> Option<Component> {
         return None;
     }
     // SAFETY: these bytes are what `save` wrote: the seal holds for them, and the file and its directory can be written
-    // by this user only, who could run any code anyway. The file is mapped, and stays what it is: `save` writes into no
-    // file that is there, it puts a new one in its place. Wasmtime checks its own version and the engine's settings.
+    // by this user only, who could run any code anyway. The file is mapped, as programs and libraries are, and stays what it
+    // is: `save` writes into no file that is there, it puts a new one in its place. Wasmtime checks its own version and the
+    // engine's settings.
     #[allow(unsafe_code)]
-    let component = unsafe { Component::deserialize_file(engine, file) };
+    let mapped = unsafe { Component::deserialize_file(engine, file) };
+    let component = mapped.or_else(|error| {
+        // From some file systems nothing that is mapped may be run: `noexec`.
+        let code = read_sealed(file, digest)?.ok_or(error)?;
+        // SAFETY: the same bytes, copied.
+        #[allow(unsafe_code)]
+        unsafe {
+            Component::deserialize(engine, code)
+        }
+    });
     component.inspect_err(|error| log::warn!("{}: {error:#}: compiling anew", file.display())).ok()
+}
+
+/// The code, if the seal behind it holds.
+fn read_sealed(file: &Path, digest: &str) -> io::Result<Option<Vec<u8>>> {
+    let mut code = fs::read(file)?;
+    let Some(length) = code.len().checked_sub(size_of::<Seal>()) else { return Ok(None) };
+    let found = code.split_off(length);
+    let mut hash = Xxh3::new();
+    hash.update(&code);
+    Ok((found == seal(hash, digest)).then_some(code))
 }
 
 fn is_sealed(file: &Path, digest: &str) -> io::Result<bool> {

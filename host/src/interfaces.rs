@@ -1,8 +1,8 @@
-//! The exported interfaces of an instance. Each has its types checked when it is first called, since checking those of all
-//! takes a sixth of the time that a new instance does, and it serves one caller, who mostly calls one of them.
+//! The exported interfaces of an instance. Each is looked up when it is first called, since looking all of them up takes a
+//! sixth of the time that a new instance does, and it serves one caller, who mostly calls one of them.
 
-use wasmtime::Result;
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Instance, InstancePre};
+use wasmtime::{AsContextMut, Result};
 
 use crate::generated::exports::agent_memory::prefetch as wit;
 use crate::imports::State;
@@ -20,6 +20,11 @@ macro_rules! interfaces {
             /// Fails if one is not there.
             pub fn new<T>(pre: &InstancePre<T>) -> Result<Indices> {
                 Ok(Indices { $($interface: wit::$interface::GuestIndices::new(pre)?),+ })
+            }
+
+            /// Fails if one has functions of other types than the contract's.
+            pub fn load_all(&self, mut wasm: impl AsContextMut, instance: &Instance) -> Result<Interfaces> {
+                Ok(Interfaces { $($interface: Some(self.$interface.load(&mut wasm, instance)?)),+ })
             }
         }
 

@@ -4,7 +4,6 @@ mod allowance;
 mod answers;
 mod cache;
 pub mod conformance;
-mod engine;
 pub mod environment;
 pub mod exports;
 mod generated;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant as Stopwatch};
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
-use memory_prefetch::limits::Limits;
 use memory_prefetch::sources::{Options, Unreachable};
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, MagicContext, Prefetch, Runtime, Spacebot, SqliteOptions, SqliteStore};
@@ -89,8 +88,7 @@ impl App {
 
     /// The component of `--component`, or the built-in one. Compiled code is kept in the user's cache directory.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        // A process has few, and setting more aside takes longer.
-        let mut builder = Runtime::builder().limits(Limits { instances: 16, ..Limits::default() });
+        let mut builder = Runtime::builder();
         if let Some(path) = &self.globals.component {
             builder = builder.component_file(path);
         }
