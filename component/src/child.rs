@@ -358,8 +358,8 @@ fn own_ids<I: Imports>(
         return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
     }
     // It is claimed already: nobody else shall claim it.
-    let frozen = composed.freeze(&name, &me.key, composed.at);
-    let text = Text::New(Box::new((frozen, composed.state)));
+    let at = composed.at;
+    let text = Text::New(Box::new(composed.freeze(&name, &me.key, at)));
     Ok(Finding { outcome: DeliveryOutcome::Delivered, about: Some(name), offer: None, text, reasons })
 }
 

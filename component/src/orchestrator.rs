@@ -7,7 +7,7 @@ use crate::contract::*;
 use crate::hand_over::{self, Kind};
 use crate::session::{damaged, memory_on, together};
 use crate::settings::{self, Settings, later};
-use crate::snapshot::{self, Composed, Order, Place, Standing, State, compose};
+use crate::snapshot::{self, Order, Place, Standing, State, compose};
 use crate::state::to_json;
 use crate::visibility::Hidden;
 use crate::{Imports, audit, ids, session};
@@ -56,7 +56,7 @@ pub fn delegate<I: Imports>(imports: &mut I, key: &SessionKey, request: &Request
     }
 
     let plan = plan(imports, &caller, request, &settings)?;
-    if let Some((frozen, _)) = &plan.frozen {
+    if let Some(frozen) = &plan.frozen {
         imports.insert_snapshot(frozen)?;
     }
     let now = imports.now();
@@ -155,8 +155,8 @@ pub fn revoke<I: Imports>(imports: &mut I, key: &SessionKey, snapshot_ref: &str)
 struct Plan {
     outcome: DelegationOutcome,
     kind: Kind,
-    /// A snapshot to insert, with its receipt's source.
-    frozen: Option<(Frozen, Composed)>,
+    /// A snapshot to insert.
+    frozen: Option<Frozen>,
     snapshot_ref: Option<String>,
     asked: Option<NamedIds>,
     content: String,
@@ -276,8 +276,7 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
                     plan.kind = Kind::Frozen;
                     plan.content = content(&composed.state);
                     plan.snapshot_ref = Some(name.clone());
-                    let frozen = composed.freeze(name, &caller.key, plan.expires_at);
-                    plan.frozen = Some((frozen, composed));
+                    plan.frozen = Some(composed.freeze(name, &caller.key, plan.expires_at).0);
                     match request.carry {
                         Carry::SnapshotRef => MemoryField::SnapshotRef(name.clone()),
                         Carry::Ids => carried,

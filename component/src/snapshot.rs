@@ -176,8 +176,8 @@ pub fn compose<I: Imports>(
 }
 
 impl Composed {
-    /// The rows of a frozen snapshot.
-    pub fn freeze(&self, snapshot_ref: &str, owner: &SessionKey, expires_at: Instant) -> Frozen {
+    /// The rows of a frozen snapshot, and what is in its state.
+    pub fn freeze(self, snapshot_ref: &str, owner: &SessionKey, expires_at: Instant) -> (Frozen, State) {
         let mut snapshot = Snapshot {
             snapshot_ref: snapshot_ref.to_owned(),
             owner: owner.clone(),
@@ -191,7 +191,7 @@ impl Composed {
             state: String::new(),
         };
         write_state(&mut snapshot, &self.state);
-        Frozen { snapshot, pages: self.pages.clone() }
+        (Frozen { snapshot, pages: self.pages }, self.state)
     }
 
     /// What the parent is told.
