@@ -323,7 +323,7 @@ fn random<I: Imports>(imports: &mut I, bytes: u32) -> Result<u128, Error> {
 pub fn check(text: &str) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let sum = xxh3_128(text.as_bytes()).to_be_bytes();
-    // By hand: every replay waits for it, and formatting takes half as long as the sum over 20 KB.
+    // By hand: every replay waits for it, and formatting takes a third as long as the sum over 20 KB.
     let mut check = String::with_capacity(CHECK.len() + 2 * sum.len());
     check.push_str(CHECK);
     for byte in sum {
