@@ -129,6 +129,9 @@ scene.test('in processes of their own, at the same time: the child that was done
   const server = await scene.server();
   const session = await server.createSession();
   await scene.crash();
+  // Its own database has to be recovered, and OpenCode does not wait for another process that does this: "database is locked".
+  const recovered = await scene.opencode.command(['session', 'list'], { directory: scene.directory });
+  assert.equal(recovered.code, 0, recovered.stdout + recovered.stderr);
   const { id, block } = kept['done']!;
   const from = scene.model.requests.length;
   scene.plan(session, [task('From the command line.', { prefetch_ids: ['12'] })]);
