@@ -49,7 +49,11 @@ fn load(engine: &Engine, file: &Path, digest: &str) -> Option<Component> {
     if !is_private(file) {
         return None;
     }
-    if !is_sealed(file, digest).ok()? {
+    let sealed = File::open(file).and_then(|entry| {
+        let length = entry.metadata()?.len();
+        is_sealed(entry, length, digest)
+    });
+    if !sealed.ok()? {
         log::warn!("{} is damaged or not ours: compiling anew", file.display());
         return None;
     }
@@ -61,31 +65,24 @@ fn load(engine: &Engine, file: &Path, digest: &str) -> Option<Component> {
     let mapped = unsafe { Component::deserialize_file(engine, file) };
     let component = mapped.or_else(|error| {
         // From some file systems nothing that is mapped may be run: `noexec`.
-        let code = read_sealed(file, digest)?.ok_or(error)?;
-        // SAFETY: the same bytes, copied.
+        let entry = fs::read(file)?;
+        if !is_sealed(entry.as_slice(), entry.len() as u64, digest)? {
+            return Err(error);
+        }
+        // SAFETY: as above, copied.
         #[allow(unsafe_code)]
         unsafe {
-            Component::deserialize(engine, code)
+            Component::deserialize(engine, entry)
         }
     });
     component.inspect_err(|error| log::warn!("{}: {error:#}: compiling anew", file.display())).ok()
 }
 
-/// The code, if the seal behind it holds.
-fn read_sealed(file: &Path, digest: &str) -> io::Result<Option<Vec<u8>>> {
-    let mut code = fs::read(file)?;
-    let Some(length) = code.len().checked_sub(size_of::<Seal>()) else { return Ok(None) };
-    let found = code.split_off(length);
-    let mut hash = Xxh3::new();
-    hash.update(&code);
-    Ok((found == seal(hash, digest)).then_some(code))
-}
-
-fn is_sealed(file: &Path, digest: &str) -> io::Result<bool> {
-    let file = File::open(file)?;
-    let Some(length) = file.metadata()?.len().checked_sub(size_of::<Seal>() as u64) else { return Ok(false) };
+/// Whether an entry of so many bytes is code with its seal behind it.
+fn is_sealed(entry: impl Read, length: u64, digest: &str) -> io::Result<bool> {
+    let Some(length) = length.checked_sub(size_of::<Seal>() as u64) else { return Ok(false) };
     // Through one small buffer: memory for the whole file takes longer to get than to fill.
-    let mut code = BufReader::with_capacity(64 * 1024, file.take(length));
+    let mut code = BufReader::with_capacity(64 * 1024, entry.take(length));
     let mut hash = Xxh3::new();
     loop {
         let piece = code.fill_buf()?;
