@@ -460,7 +460,7 @@ fn live<I: Imports>(
     others: &[Size],
     settings: &Settings,
 ) -> Result<Finding, Error> {
-    let composed = match compose(imports, owner, order, None, settings)? {
+    let mut composed = match compose(imports, owner, order, None, settings)? {
         Ok(composed) => composed,
         // It may fit again the next time.
         Err((refusal, reasons)) => {
@@ -472,8 +472,9 @@ fn live<I: Imports>(
     if let Some(refusal) = beside(&Limit::of(&order.capacity), others, composed.state.size, &composed.state.items) {
         return Ok(Finding { reasons, ..say(DeliveryOutcome::Refused(refusal), None) });
     }
-    let receipt = composed.receipt(None, composed.at);
-    let text = composed.pages.into_iter().next().map(|page| page.text).unwrap_or_default();
+    let text = composed.pages.first_mut().map(|page| std::mem::take(&mut page.text)).unwrap_or_default();
+    let at = composed.at;
+    let receipt = composed.receipt(at);
     let block = Block { snapshot_ref: None, page: 1, pages: 1, text };
     let text = Text::Live(Box::new((block, receipt)), None);
     Ok(Finding { outcome: DeliveryOutcome::Live, about: None, offer: None, text, reasons })

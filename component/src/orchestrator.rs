@@ -263,23 +263,24 @@ fn plan<I: Imports>(imports: &mut I, caller: &Session, request: &Request, settin
                 }
             };
             plan.reasons = composed.reasons.clone();
-            let receipt = composed.receipt(snapshot_ref.as_deref(), plan.expires_at);
             let names = named.ids.iter().map(|id| ids::name(id)).collect();
             let carried = MemoryField::PrefetchIds(NamedIds { ids: names, mode: named.mode });
-            let field = match &snapshot_ref {
+            let (field, receipt) = match &snapshot_ref {
                 None => {
                     plan.content = format!("live {}", to_json(&order));
                     plan.kind = Kind::Live(order);
-                    carried
+                    (carried, composed.receipt(plan.expires_at))
                 }
                 Some(name) => {
                     plan.kind = Kind::Frozen;
                     plan.content = content(&composed.state);
                     plan.snapshot_ref = Some(name.clone());
-                    plan.frozen = Some(composed.freeze(name, &caller.key, plan.expires_at).0);
+                    let (frozen, state) = composed.freeze(name, &caller.key, plan.expires_at);
+                    let receipt = snapshot::receipt_of(state, &frozen.snapshot);
+                    plan.frozen = Some(frozen);
                     match request.carry {
-                        Carry::SnapshotRef => MemoryField::SnapshotRef(name.clone()),
-                        Carry::Ids => carried,
+                        Carry::SnapshotRef => (MemoryField::SnapshotRef(name.clone()), receipt),
+                        Carry::Ids => (carried, receipt),
                     }
                 }
             };
@@ -312,7 +313,7 @@ fn again<I: Imports>(
         (Kind::MemoryOff, _) => return Ok(DelegationOutcome::MemoryOff),
         (Kind::Refused(refusal), _) => return Ok(DelegationOutcome::Refused(refusal.clone())),
         (Kind::Live(order), _) => match compose(imports, caller, order, None, settings)? {
-            Ok(composed) => Some(composed.receipt(None, row.expires_at)),
+            Ok(composed) => Some(composed.receipt(row.expires_at)),
             Err((refusal, _)) => return Ok(DelegationOutcome::Refused(refusal)),
         },
         (Kind::Frozen, name) => {

@@ -148,18 +148,19 @@ pub fn compose<I: Imports>(
         return Err(damaged("environment.sha256 answered with another number of digests than was asked for"));
     }
     let kept: Vec<usize> = (0..rows.len()).filter(|index| !omitted.contains(index)).collect();
-    let left_out = (0..rows.len()).filter(|index| omitted.contains(index));
-    let item = |index: &usize| Item {
-        id: rows[*index].id.clone(),
-        version: rows[*index].version.clone(),
-        sha256: digests[*index].clone(),
-        size: sizes[*index],
-        removed: false,
-    };
+    let mut items = Vec::with_capacity(kept.len());
+    let mut left_out = Vec::new();
+    for (index, ((row, size), sha256)) in rows.into_iter().zip(sizes).zip(digests).enumerate() {
+        if omitted.contains(&index) {
+            left_out.push(omission(&row.id, size));
+        } else {
+            items.push(Item { id: row.id, version: row.version, sha256, size, removed: false });
+        }
+    }
     let state = State {
-        items: kept.iter().map(item).collect(),
+        items,
         unavailable: resolved.unavailable,
-        omitted: left_out.map(|index| omission(&rows[index].id, sizes[index])).collect(),
+        omitted: left_out,
         size: page_sizes.iter().fold(Size { bytes: 0, tokens: 0, counted: true }, add),
         page_sizes,
     };
@@ -194,10 +195,10 @@ impl Composed {
         (Frozen { snapshot, pages: self.pages }, self.state)
     }
 
-    /// What the parent is told.
-    pub fn receipt(&self, snapshot_ref: Option<&str>, expires_at: Instant) -> Receipt {
+    /// What the parent is told of a block that is not stored.
+    pub fn receipt(self, expires_at: Instant) -> Receipt {
         let pages = self.pages.len() as u32;
-        told(self.state.clone(), snapshot_ref, self.at, expires_at, pages)
+        told(self.state, None, self.at, expires_at, pages)
     }
 }
 
