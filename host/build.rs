@@ -70,6 +70,7 @@ fn guest(folder: &str) -> Result<Vec<u8>> {
         workspace.join("wit"),
         workspace.join("Cargo.toml"),
         workspace.join("Cargo.lock"),
+        workspace.join(".cargo/config.toml"),
     ] {
         println!("cargo::rerun-if-changed={}", input.display());
     }

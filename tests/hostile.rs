@@ -30,6 +30,7 @@ fn limits() -> Limits {
         host_calls: 500,
         bytes_in: 2 << 20,
         bytes_out: 2 << 20,
+        ..Limits::default()
     }
 }
 
@@ -244,7 +245,8 @@ const LIMITS: &[(&str, Expected)] = &[
     ("write, then loop", Expected::Stopped(Stopped::OutOfTime)),
     ("panic", Expected::Trapped("unreachable")),
     ("loop", Expected::Stopped(Stopped::OutOfTime)),
-    ("recurse", Expected::Trapped("call stack exhausted")),
+    ("recurse", Expected::Trapped("out of bounds memory access")),
+    ("recurse without variables", Expected::Trapped("call stack exhausted")),
     ("grow", Expected::Trapped("unreachable")),
     ("flood of calls", Expected::Stopped(Stopped::TooManyHostCalls)),
     ("flood of reads", Expected::Stopped(Stopped::TooManyHostCalls)),
@@ -534,41 +536,61 @@ fn said<T: std::fmt::Debug>(answer: Result<T, CallError>) -> String {
     }
 }
 
-/// What a component keeps in its memory never reaches another session.
+/// What a component keeps in its memory never reaches another session, in an instance of its own or in memory that was
+/// another's.
 fn an_instance_serves_one_caller<S: Operator + 'static>(mut bed: Bed<S>) {
-    bed.with(guest(), |prefetch| {
-        let (alice, bob) = (key("alice"), key("bob"));
-        let elsewhere = SessionKey { harness: "other".into(), ..alice.clone() };
-        let remember = |prefetch: &mut Prefetch<S>| {
-            prefetch.delegate(&alice, &Request::new("remember")).unwrap();
-            assert_eq!(kept(prefetch, &alice), "kept: alice", "the same session has the same instance");
-        };
-        for other in [&bob, &elsewhere] {
-            remember(prefetch);
-            assert_eq!(kept(prefetch, other), "kept: ");
-            assert_eq!(kept(prefetch, &alice), "kept: ", "what the first one had is gone");
-        }
-        remember(prefetch);
-        assert_eq!(said(prefetch.evictable(&texts(&["tell"]))), "kept: ", "the operator");
-        assert_eq!(kept(prefetch, &alice), "kept: ");
+    for instances in [0, Limits::default().instances] {
+        let limits = Limits { instances, ..limits() };
+        let runtime = Runtime::builder().component_bytes(GUEST).limits(limits).build().unwrap();
+        bed.with(&runtime, serves_one_caller);
+    }
+}
 
-        // Whose text `wire` is given is not said: each call is a caller of its own.
-        let delegation = Delegation { task: "a secret".into(), memory: None };
-        remember(prefetch);
-        assert_eq!(said(prefetch.decode("tell")), "kept: ");
-        prefetch.encode(&delegation).unwrap_err();
-        assert_eq!(said(prefetch.decode("tell")), "kept: ");
-        prefetch.encode(&delegation).unwrap_err();
-        assert_eq!(prefetch.parse_markers("tell").unwrap().text, "kept: ");
-    });
+fn serves_one_caller<S: Operator + 'static>(prefetch: &mut Prefetch<S>) {
+    const ALICE: &str = "kept: alice, and marks";
+    let (alice, bob) = (key("alice"), key("bob"));
+    let elsewhere = SessionKey { harness: "other".into(), ..alice.clone() };
+    let remember = |prefetch: &mut Prefetch<S>| {
+        prefetch.delegate(&alice, &Request::new("remember")).unwrap();
+        assert_eq!(kept(prefetch, &alice), ALICE, "the same session has the same instance");
+    };
+    remember(prefetch);
+    for other in [&bob, &elsewhere] {
+        assert_eq!(kept(prefetch, other), "kept: ");
+        assert_eq!(kept(prefetch, &alice), ALICE, "and keeps it while others have theirs");
+    }
+    assert_eq!(said(prefetch.evictable(&texts(&["tell"]))), "kept: ", "the operator");
+    assert_eq!(kept(prefetch, &alice), ALICE);
+
+    // Its instance makes room for others in the end, and they do not find what it left.
+    for number in 0..20 {
+        assert_eq!(kept(prefetch, &key(&number.to_string())), "kept: ");
+    }
+    assert_eq!(kept(prefetch, &alice), "kept: ");
+
+    // What is erased in the store is in no instance.
+    remember(prefetch);
+    prefetch.forget(&texts(&["tell"])).unwrap_err();
+    assert_eq!(kept(prefetch, &alice), "kept: ");
+
+    // Whose text `wire` is given is not said: each call is a caller of its own.
+    let delegation = Delegation { task: "a secret".into(), memory: None };
+    remember(prefetch);
+    assert_eq!(said(prefetch.decode("tell")), "kept: ");
+    prefetch.encode(&delegation).unwrap_err();
+    assert_eq!(said(prefetch.decode("tell")), "kept: ");
+    prefetch.encode(&delegation).unwrap_err();
+    assert_eq!(prefetch.parse_markers("tell").unwrap().text, "kept: ");
 }
 
 /// F28: an instance that trapped, or was stopped, is gone; one that answered an error is not.
 fn nothing_of_a_stopped_instance_is_left<S: Operator + 'static>(mut bed: Bed<S>) {
     bed.with(guest(), |prefetch| {
-        for (task, left) in
-            [("remember, then trap", "kept: "), ("remember, then loop", "kept: "), ("remember, then fail", "kept: s")]
-        {
+        for (task, left) in [
+            ("remember, then trap", "kept: "),
+            ("remember, then loop", "kept: "),
+            ("remember, then fail", "kept: s, and marks"),
+        ] {
             delegate(prefetch, task).unwrap_err();
             assert_eq!(kept(prefetch, &key("s")), left, "{task}");
         }
@@ -799,6 +821,27 @@ fn instances_are_limited_while_they_are_made() {
         // The store goes on with another component.
         bed.with(guest(), |prefetch| delegate(prefetch, "ok")).unwrap();
     }
+}
+
+/// The instance after the last one that a runtime may have.
+#[test]
+fn one_instance_too_many_is_told_of() {
+    let runtime =
+        Runtime::builder().component_bytes(GUEST).limits(Limits { instances: 2, ..limits() }).build().unwrap();
+    let mut open: Vec<_> = (0..3).map(|_| runtime.open(MemoryStore::new()).unwrap()).collect();
+    let mut last = open.pop().unwrap();
+    let told = |prefetch: &mut Prefetch<MemoryStore>| match prefetch.evictable(&texts(&["tell"])) {
+        Err(CallError::Stopped { why, .. }) => Some(why),
+        _ => None,
+    };
+    assert_eq!(open.iter_mut().map(told).collect::<Vec<_>>(), [None, None]);
+    assert_eq!(told(&mut last), Some(Stopped::TooManyInstances));
+    // Those that are there make room for another caller's.
+    for prefetch in &mut open {
+        assert_eq!(kept(prefetch, &key("alice")), "kept: ");
+    }
+    drop(open);
+    assert_eq!(told(&mut last), None);
 }
 
 /// An export of another type is found before any of them has done anything, whichever is called.

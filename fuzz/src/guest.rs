@@ -40,6 +40,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         host_calls: 100,
         bytes_in: 1 << 18,
         bytes_out: 1 << 18,
+        ..Limits::default()
     };
     Runtime::builder().component_bytes(component()).limits(limits).build().expect("the guest fits the world")
 });

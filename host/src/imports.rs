@@ -9,11 +9,11 @@ use crate::contract::*;
 use crate::environment::{Clock, TokenCounter, hex, sha256};
 use crate::exports::{Export, Import};
 use crate::generated::agent_memory::prefetch as wit;
-use crate::limits::{Limits, Meter, Stopped};
+use crate::limits::{Limits, Stopped};
 use crate::overlay;
 use crate::store::{Fault, Memories, Rows, Store, StoreFailure};
 
-/// What one wasmtime store holds.
+/// What the imported functions work with.
 pub(crate) struct State<S> {
     pub store: S,
     /// Where memories are, if not in `store`.
@@ -25,7 +25,6 @@ pub(crate) struct State<S> {
     pub ticks: Arc<AtomicU64>,
     /// How many ticks one call may last.
     pub time_limit: u64,
-    pub meter: Meter,
     pub unit: Unit,
 }
 

@@ -5,7 +5,7 @@ use wasmtime::component::{Instance, InstancePre};
 use wasmtime::{AsContextMut, Result};
 
 use crate::generated::exports::agent_memory::prefetch as wit;
-use crate::imports::State;
+use crate::instances::Slot;
 use crate::runtime::RunningRef;
 use crate::store::Store;
 
@@ -37,7 +37,7 @@ macro_rules! interfaces {
         impl<S: Store + 'static> RunningRef<'_, S> {
             $(
                 /// The interface, and what to call it with. Fails if its functions have other types than the contract's.
-                pub fn $interface(&mut self) -> Result<(&wit::$interface::Guest, &mut wasmtime::Store<State<S>>)> {
+                pub fn $interface(&mut self) -> Result<(&wit::$interface::Guest, &mut wasmtime::Store<Slot<S>>)> {
                     let guest = match self.interfaces.$interface.take() {
                         Some(guest) => guest,
                         None => self.indices.$interface.load(&mut *self.wasm, self.instance)?,

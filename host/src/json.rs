@@ -56,7 +56,7 @@ pub fn call<S: Store + 'static>(
         if export == Export::Forget {
             let ids = args.get("memory-ids").and_then(Value::as_array).into_iter().flatten();
             let ids: Vec<String> = ids.filter_map(Value::as_str).map(String::from).collect();
-            run.wasm.data_mut().unit.erase(&ids);
+            run.wasm.data_mut().state().unit.erase(&ids);
         }
         let request: Vec<Value> = params.iter().map(typed).collect();
         name_refs(run.seen(), export, &request)?;

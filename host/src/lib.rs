@@ -4,10 +4,12 @@ mod allowance;
 mod answers;
 mod cache;
 pub mod conformance;
+mod engine;
 pub mod environment;
 pub mod exports;
 mod generated;
 mod imports;
+mod instances;
 mod interfaces;
 pub mod json;
 pub mod limits;
@@ -24,6 +26,7 @@ pub mod store;
 pub mod tokens;
 pub mod world;
 
+pub use instances::KEPT_INSTANCES;
 pub use memory_store::MemoryStore;
 /// What a child is told where the component could not run, or answered an error that the child is to know of
 /// (docs/hosts.md). Begins like every block.

@@ -16,6 +16,10 @@ pub struct Limits {
     pub memory: usize,
     /// Elements of all its tables together.
     pub table_elements: usize,
+    /// Instances of one [`Runtime`](crate::Runtime) at once, which are kept in a pool; each [`Prefetch`](crate::Prefetch) has
+    /// up to eight. Each takes 4 GiB of address space, without memory behind it. 0: no pool and no such limit, for a program
+    /// that ends after a few calls or has less address space.
+    pub instances: u32,
     /// Time for one exported call, with making the instance and store calls. Checked in the component's own code and
     /// before each import; a store call that waits is bounded by the store's own waiting time.
     pub time: Duration,
@@ -35,6 +39,7 @@ impl Default for Limits {
         Limits {
             memory: 64 << 20,
             table_elements: 10_000,
+            instances: 2_000,
             time: Duration::from_secs(5),
             host_calls: 20_000,
             bytes_in: 16 << 20,
@@ -61,6 +66,11 @@ pub enum Stopped {
     /// It asked for more than `random-hex` may give.
     #[error("it passed an argument that the contract does not allow")]
     BadArgument,
+    /// There are [`Limits::instances`] already.
+    #[error(
+        "this runtime has as many instances as it can have at once: drop a `Prefetch`, or open this one from another runtime"
+    )]
+    TooManyInstances,
 }
 
 /// The most core instances, memories and tables of one component, each. One that wit-component makes has a handful.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
-use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
-use wasmtime::{Config, Engine};
+use wasmtime::component::{Component, HasSelf, Instance, Linker};
+use wasmtime::{Engine, PoolConcurrencyLimitError};
 
 use crate::answers::{self, Nonsense, Seen};
 use crate::contract::{self, *};
@@ -18,10 +18,11 @@ use crate::environment::{Clock, TokenCounter, sha256};
 use crate::exports::Export;
 use crate::generated::MemoryPrefetch;
 use crate::imports::{State, Unit};
+use crate::instances::{Instances, Slot};
 use crate::interfaces::{Indices, Interfaces};
-use crate::limits::{Limits, Meter, Stopped};
+use crate::limits::{Limits, Stopped};
 use crate::store::{Access, AuditRow, Memories, Store, StoreFailure};
-use crate::{cache, tokens, world};
+use crate::{cache, engine, tokens, world};
 
 /// The component that this crate was built with.
 pub const BUILT_IN: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_BUILT_IN"));
@@ -204,15 +205,14 @@ impl RuntimeBuilder {
             return Err(LoadError::OtherDigest { expected, found: digest });
         }
 
-        let mut config = Config::new();
-        config.wasm_component_model(true);
-        config.epoch_interruption(true);
-        // On by default in wasmtime 48; it makes each call 2.4 times slower, and nothing here is concurrent.
-        config.concurrency_support(false);
-        // No pool of instances: quicker than mapping each is only one that trusts `PAGEMAP_SCAN` to find what an instance has
-        // written, and that misses pages which were swapped out.
-        let engine = Engine::new(&config).map_err(|error| LoadError::Engine(format!("{error:#}")))?;
-        let component = cache::compile(&engine, &bytes, &digest, self.cache.as_deref())?;
+        let compiled = |engine: Engine| {
+            cache::compile(&engine, &bytes, &digest, self.cache.as_deref()).map(|component| (engine, component))
+        };
+        let (engine, component) = match engine::pooled(&self.limits).map(compiled) {
+            Some(Ok(both)) => both,
+            // It does not fit into the pool, or nowhere.
+            _ => compiled(engine::plain().map_err(|error| LoadError::Engine(format!("{error:#}")))?)?,
+        };
         let world = world::check(&engine, &component)?;
         let ticker = Ticker::start(&engine);
         Ok(Runtime {
@@ -278,10 +278,9 @@ impl Runtime {
     pub fn open<S: Store + 'static>(&self, store: S) -> Result<Prefetch<S>, LoadError> {
         let other_world = |error: wasmtime::Error| self.world.other_world(format!("{error:#}"));
         let mut linker = Linker::new(&self.engine);
-        MemoryPrefetch::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut State<S>| state)
-            .map_err(other_world)?;
+        MemoryPrefetch::add_to_linker::<_, HasSelf<State<S>>>(&mut linker, Slot::state).map_err(other_world)?;
         let pre = linker.instantiate_pre(&self.component).map_err(other_world)?;
-        let indices = Indices::new(&pre).map_err(other_world)?;
+        let instances = Instances::new(pre).map_err(other_world)?;
         let state = State {
             store,
             memories: None,
@@ -290,10 +289,9 @@ impl Runtime {
             limits: self.limits.clone(),
             ticks: self.ticker.ticks.clone(),
             time_limit: ticks(self.limits.time),
-            meter: Meter::new(&self.limits),
             unit: Unit::new(Export::Describe, 0, 0),
         };
-        Ok(Prefetch { runtime: self.clone(), pre, indices, typed: false, sandbox: Sandbox::Empty(Box::new(state)) })
+        Ok(Prefetch { runtime: self.clone(), instances, state: Some(Box::new(state)) })
     }
 }
 
@@ -329,34 +327,14 @@ impl Drop for Ticker {
     }
 }
 
-/// An instance. It serves one caller, since what it keeps in its memory could otherwise reach another one: it is made
-/// anew for a call of another session or of the operator, and for each call of `wire`, which does not say whose text it is
-/// given. It is made anew after a trap too: a trap poisons it.
-enum Sandbox<S: Store + 'static> {
-    Empty(Box<State<S>>),
-    Ready(Box<Running<S>>),
-    /// Only while one becomes the other.
-    Moving,
-}
-
-struct Running<S: Store + 'static> {
-    wasm: wasmtime::Store<State<S>>,
-    instance: Instance,
-    interfaces: Interfaces,
-    /// Whom it serves. `None`: the operator, or a call without a session.
-    caller: Option<SessionKey>,
-}
-
-/// The exported functions over one store. Not re-entrant; use one per thread. Successive calls of one session share an
-/// instance; a new one, for another session, takes about 45 µs more.
+/// The exported functions over one store. Not re-entrant; use one per thread. Each caller has an instance of its own; for
+/// one that was not among the last [`KEPT_INSTANCES`](crate::KEPT_INSTANCES) a new one is made, which takes 30 µs more (45 µs
+/// without a pool: [`Limits::instances`]).
 pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,
-    pre: InstancePre<State<S>>,
-    /// Where in the component its exports are.
-    indices: Indices,
-    /// Whether their types were checked.
-    typed: bool,
-    sandbox: Sandbox<S>,
+    instances: Instances<S>,
+    /// Lent to the instance during a call.
+    state: Option<Box<State<S>>>,
 }
 
 /// What an erasure touched.
@@ -392,21 +370,17 @@ impl<S: Store + 'static> Prefetch<S> {
         &self.runtime
     }
 
-    /// Drop the instance and give the store back.
-    pub fn into_store(mut self) -> S {
-        match std::mem::replace(&mut self.sandbox, Sandbox::Moving) {
-            Sandbox::Empty(state) => state.store,
-            Sandbox::Ready(running) => running.wasm.into_data().store,
-            Sandbox::Moving => unreachable!("no call is going on"),
+    /// Drop the instances and give the store back.
+    pub fn into_store(self) -> S {
+        match self.state {
+            Some(state) => state.store,
+            None => unreachable!("{BETWEEN}"),
         }
     }
 
-    /// Linear memory of the instance, in bytes; 0 if there is none yet.
-    pub fn memory_bytes(&mut self) -> usize {
-        match &mut self.sandbox {
-            Sandbox::Ready(running) => running.wasm.data().meter.memory,
-            _ => 0,
-        }
+    /// Linear memory of the instance that was called last, in bytes; 0 if it was dropped.
+    pub fn memory_bytes(&self) -> usize {
+        self.instances.memory_bytes()
     }
 
     /// Imported functions that the last call called, but for `log`.
@@ -540,7 +514,7 @@ impl<S: Store + 'static> Prefetch<S> {
     /// `upkeep.forget`, with the rows of the memories themselves, in the same unit of work (R17).
     pub fn forget(&mut self, memory_ids: &[String]) -> Result<Erased, CallError> {
         let Forgotten { snapshots } = self.call(Export::Forget, None, texts(memory_ids), |run| {
-            run.wasm.data_mut().unit.erase(memory_ids);
+            run.wasm.data_mut().state().unit.erase(memory_ids);
             let (exports, wasm) = run.upkeep()?;
             let answer = exports.call_forget(wasm, memory_ids)?;
             run.check(answer, answers::forgotten)
@@ -596,38 +570,38 @@ impl<S: Store + 'static> Prefetch<S> {
         if bytes > limit {
             return Err(CallError::RequestTooLarge { bytes, limit });
         }
-        if !self.serves(session) || export.access().is_none() {
-            self.reset();
-        }
         let state = self.state();
         state.unit = Unit::new(export, state.ticks.load(Ordering::Relaxed), bytes);
         if let Some(access) = export.access() {
             begin(state, access)?;
             // How long it waited for its turn is none of the component's time.
             state.unit.began = state.ticks.load(Ordering::Relaxed);
+        } else {
+            // Whose text it is given is not known.
+            self.instances.drop_of(session);
         }
 
-        let called = self.run(session).and_then(|(Running { wasm, instance, interfaces, .. }, indices)| {
-            let mut run = RunningRef { wasm, instance, interfaces, indices };
-            let called = function(&mut run)?;
+        let Some(state) = self.state.take() else { unreachable!("{BETWEEN}") };
+        let (state, called) = self.instances.call(session, state, &self.runtime.limits, |run| {
+            let called = function(run)?;
             if let Err(error) = &called {
                 answers::error(run.seen(), session, error)?;
             }
             Ok(called)
         });
+        self.state = Some(state);
+        if export.access().is_none() {
+            self.instances.drop_of(session);
+        }
+        if export == Export::Forget {
+            // Nor does a copy of what was forgotten stay in the memory of another caller's.
+            self.instances.clear();
+        }
         let result = match called {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(CallError::Policy(error)),
-            Err(error) => {
-                // Its memory may be in any state: the instance is dropped, the next call makes a new one.
-                self.reset();
-                Err(stopped(export, error))
-            }
+            Err(error) => Err(stopped(export, error)),
         };
-        if export.access().is_none() {
-            // Whose text it was given is not known.
-            self.reset();
-        }
         self.end(export, session, result)
     }
 
@@ -681,71 +655,19 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     fn state(&mut self) -> &mut State<S> {
-        match &mut self.sandbox {
-            Sandbox::Empty(state) => state,
-            Sandbox::Ready(running) => running.wasm.data_mut(),
-            Sandbox::Moving => unreachable!("no call is going on"),
+        match &mut self.state {
+            Some(state) => state,
+            None => unreachable!("{BETWEEN}"),
         }
-    }
-
-    /// Whether the instance that is there, if any, may be called now.
-    fn serves(&self, session: Option<&SessionKey>) -> bool {
-        match &self.sandbox {
-            Sandbox::Ready(running) => running.caller.as_ref() == session,
-            Sandbox::Empty(_) | Sandbox::Moving => true,
-        }
-    }
-
-    /// The instance, made for this caller if there is none, with its time set.
-    fn run(&mut self, caller: Option<&SessionKey>) -> wasmtime::Result<(&mut Running<S>, &Indices)> {
-        if let Sandbox::Empty(_) = &self.sandbox
-            && let Sandbox::Empty(state) = std::mem::replace(&mut self.sandbox, Sandbox::Moving)
-        {
-            let mut wasm = wasmtime::Store::new(&self.runtime.engine, *state);
-            wasm.data_mut().meter = Meter::new(&self.runtime.limits);
-            wasm.limiter(|state| &mut state.meter);
-            wasm.set_hostcall_fuel(self.runtime.limits.bytes_out);
-            wasm.epoch_deadline_trap();
-            wasm.set_epoch_deadline(ticks(self.runtime.limits.time));
-            let made = self.pre.instantiate(&mut wasm).and_then(|instance| {
-                // All of them once, so that none is found out after another one has done its work.
-                let interfaces =
-                    if self.typed { Interfaces::default() } else { self.indices.load_all(&mut wasm, &instance)? };
-                Ok((instance, interfaces))
-            });
-            match made {
-                Ok((instance, interfaces)) => {
-                    self.typed = true;
-                    let caller = caller.cloned();
-                    self.sandbox = Sandbox::Ready(Box::new(Running { wasm, instance, interfaces, caller }));
-                }
-                Err(error) => {
-                    self.sandbox = Sandbox::Empty(Box::new(wasm.into_data()));
-                    return Err(error);
-                }
-            }
-        }
-        match &mut self.sandbox {
-            Sandbox::Ready(running) => {
-                let patience = running.wasm.data().unit.export.patience();
-                running.wasm.set_epoch_deadline(ticks(self.runtime.limits.time.saturating_mul(patience)));
-                Ok((running, &self.indices))
-            }
-            _ => unreachable!("it was made above"),
-        }
-    }
-
-    fn reset(&mut self) {
-        self.sandbox = match std::mem::replace(&mut self.sandbox, Sandbox::Moving) {
-            Sandbox::Ready(running) => Sandbox::Empty(Box::new(running.wasm.into_data())),
-            other => other,
-        };
     }
 }
 
+/// A panic of a store or of another function of the host's loses the state.
+const BETWEEN: &str = "no call is going on, and none panicked";
+
 /// What a call works with.
 pub(crate) struct RunningRef<'a, S: Store + 'static> {
-    pub wasm: &'a mut wasmtime::Store<State<S>>,
+    pub wasm: &'a mut wasmtime::Store<Slot<S>>,
     pub instance: &'a Instance,
     pub interfaces: &'a mut Interfaces,
     pub indices: &'a Indices,
@@ -754,7 +676,7 @@ pub(crate) struct RunningRef<'a, S: Store + 'static> {
 impl<S: Store + 'static> RunningRef<'_, S> {
     /// What this unit has handed to the component.
     pub(crate) fn seen(&mut self) -> &mut Seen {
-        &mut self.wasm.data_mut().unit.seen
+        &mut self.wasm.data_mut().state().unit.seen
     }
 
     /// The answer, if it names nothing that it may not.
@@ -789,6 +711,9 @@ fn stopped(export: Export, error: wasmtime::Error) -> CallError {
     if let Some(Nonsense(what)) = error.downcast_ref::<Nonsense>() {
         return CallError::Nonsense { export, what: what.clone() };
     }
+    if error.is::<PoolConcurrencyLimitError>() {
+        return CallError::Stopped { export, why: Stopped::TooManyInstances };
+    }
     match error.downcast_ref::<wasmtime::Trap>() {
         Some(wasmtime::Trap::Interrupt) => CallError::Stopped { export, why: Stopped::OutOfTime },
         Some(trap) => CallError::Trapped { export, why: trap.to_string() },
@@ -804,7 +729,7 @@ fn stopped(export: Export, error: wasmtime::Error) -> CallError {
 const TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// One more than fits, since the first tick may come at once.
-fn ticks(time: Duration) -> u64 {
+pub(crate) fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1).saturating_add(1)
 }
 

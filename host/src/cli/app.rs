@@ -7,6 +7,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use directories::ProjectDirs;
 use memory_prefetch::contract::{Error, Instant, StoreError};
 use memory_prefetch::environment::Clock;
+use memory_prefetch::limits::Limits;
 use memory_prefetch::sources::{Options, Unreachable};
 use memory_prefetch::store::StoreFailure;
 use memory_prefetch::{CallError, MagicContext, Prefetch, Runtime, Spacebot, SqliteOptions, SqliteStore};
@@ -88,7 +89,13 @@ impl App {
 
     /// The component of `--component`, or the built-in one. Compiled code is kept in the user's cache directory.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        let mut builder = Runtime::builder();
+        // A process serves a call or two, and a pool takes longer to make than it saves.
+        self.runtime_with(Limits { instances: 0, ..Limits::default() })
+    }
+
+    /// The same within these limits.
+    pub fn runtime_with(&self, limits: Limits) -> Result<Runtime, Failure> {
+        let mut builder = Runtime::builder().limits(limits);
         if let Some(path) = &self.globals.component {
             builder = builder.component_file(path);
         }

@@ -180,6 +180,7 @@ impl From<CallError> for Failure {
                     Stopped::TooMuch => "too-much",
                     Stopped::ForbiddenImport => "forbidden-import",
                     Stopped::BadArgument => "bad-argument",
+                    Stopped::TooManyInstances => "too-many-instances",
                 };
                 failure(Exit::Component, "component-stopped").details(json!({ "why": word })).hint(INSPECT)
             }

@@ -53,6 +53,7 @@ behaviours! { LIMITS: fn limit(session: &SessionKey) -> Result<(), Error> {
     "panic" => { write(session); panic!("on request") },
     "loop" => forever(),
     "recurse" => { write(session); recurse(0); no() },
+    "recurse without variables" => { write(session); black_box(descend(session.id.len() as u64)); no() },
     "grow" => {
         write(session);
         let mut hoard = Vec::new();
@@ -283,8 +284,15 @@ fn forever() -> ! {
     }
 }
 
+/// Uses the stack that the component has in its memory.
 fn recurse(n: u64) -> u64 {
     black_box(if n == u64::MAX { 0 } else { recurse(black_box(n + 1)) + 1 })
+}
+
+/// Uses the engine's stack only.
+#[inline(never)]
+fn descend(n: u64) -> u64 {
+    if n == u64::MAX { 0 } else { descend(n + 1).wrapping_mul(31) ^ n }
 }
 
 /// Not UTF-8, as a guest in another language could hand over.
@@ -292,12 +300,36 @@ fn invalid() -> String {
     unsafe { String::from_utf8_unchecked(black_box(vec![b'a', 0xff, 0xfe])) }
 }
 
+/// A byte that is nowhere in long rows but where `remember` left them.
+const MARK: u8 = 0xa7;
+
+/// In a static, and all over the memory: more than a host would write over by itself.
 fn remember(session: &SessionKey) {
-    session.id.clone_into(&mut KEPT.lock().unwrap());
+    let mut kept = KEPT.lock().unwrap();
+    if kept.is_empty() {
+        black_box(vec![black_box(MARK); 3 << 20].leak());
+    }
+    session.id.clone_into(&mut kept);
 }
 
 fn tell() -> Result<(), Error> {
-    Err(Error::Other(format!("kept: {}", KEPT.lock().unwrap())))
+    let marked = if marked() { ", and marks" } else { "" };
+    Err(Error::Other(format!("kept: {}{marked}", KEPT.lock().unwrap())))
+}
+
+/// Whether a row of marks is left anywhere in the memory.
+fn marked() -> bool {
+    const ROW: usize = 256;
+    let (mut row, end) = (0, core::arch::wasm32::memory_size(0) << 16);
+    for address in 1..end {
+        // Of no object of this program's, but of its memory.
+        let byte = unsafe { core::ptr::read_volatile(black_box(address) as *const u8) };
+        row = if byte == MARK { row + 1 } else { 0 };
+        if row == ROW {
+            return true;
+        }
+    }
+    false
 }
 
 fn nobody() -> SessionKey {

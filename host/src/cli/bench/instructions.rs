@@ -7,7 +7,7 @@ use memory_prefetch::{CallError, Prefetch, SqliteStore};
 use super::super::app::App;
 use super::super::failure::Failure;
 use super::fixture::{self, PARENT, child, key};
-use super::rows::{delegate, deliver, directory, filled};
+use super::rows::{delegate, deliver, directory, filled, runtime};
 
 /// What is not done for the first time: statements are prepared, memory is there.
 const WARM_UP: usize = 3;
@@ -16,7 +16,7 @@ const WARM_UP: usize = 3;
 pub fn run(app: &App) -> Result<(), Failure> {
     let dir = directory()?;
     let (ids, store) = filled(&dir.path().join("store.sqlite"), WARM_UP + 1, false)?;
-    let mut prefetch = app.runtime()?.open(store)?;
+    let mut prefetch = runtime(app)?.open(store)?;
     for number in 0..WARM_UP {
         let name = delegate(&mut prefetch, &format!("task {number}"), &ids)?;
         deliver(&mut prefetch, &child(number), Claim::SnapshotRef(name))?;

@@ -7,8 +7,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use memory_prefetch::contract::{Claim, Delegated, DelegationOutcome, DeliveryOutcome, Hints, MemoryField, SessionKey};
+use memory_prefetch::limits::Limits;
 use memory_prefetch::store::{Access, Rows, Store};
-use memory_prefetch::{Prefetch, Runtime, SqliteOptions, SqliteStore, tokens};
+use memory_prefetch::{KEPT_INSTANCES, Prefetch, Runtime, SqliteOptions, SqliteStore, tokens};
 use memory_prefetch_component::contract as policy;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Row as SqlRow};
@@ -39,7 +40,7 @@ pub(super) fn component(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure
         let dir = directory()?;
         let children = with_warm_up(rounds);
         let (ids, store) = filled(&dir.path().join("component.sqlite"), children, sync)?;
-        let mut prefetch = app.runtime()?.open(store)?;
+        let mut prefetch = runtime(app)?.open(store)?;
         let (_, store) = filled(&dir.path().join("native.sqlite"), children, sync)?;
         let mut policy = Native { store };
         let [component, native] = turn_by_turn(
@@ -69,8 +70,8 @@ pub(super) fn component(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure
 pub(super) fn replay(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let dir = directory()?;
     let path = dir.path().join("store.sqlite");
-    let (ids, store) = filled(&path, 2, true)?;
-    let mut prefetch = app.runtime()?.open(store)?;
+    let (ids, store) = filled(&path, 1 + KEPT_INSTANCES, true)?;
+    let mut prefetch = runtime(app)?.open(store)?;
     let me = child(0);
     let name = delegate(&mut prefetch, &task(0), &ids)?;
     let text = deliver(&mut prefetch, &me, Claim::SnapshotRef(name.clone()))?;
@@ -100,13 +101,20 @@ pub(super) fn replay(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
             &mut |_| Ok(timed(|| in_unit(&mut rows, |store| store.replay(&me, None, 1, 0)))?.0),
         ],
     )?;
-    // An instance serves one caller: after another one's call there is a new one.
-    let [new, again] = turn_by_turn(
+    // An instance serves one caller, and those of the last callers are kept. With one caller more than that, each has to wait
+    // for a new one.
+    let [new, turns, again] = turn_by_turn(
         scope.rounds(5_000),
         [
             &mut |_| {
-                other.replay(&child(1))?;
+                for number in 1..=KEPT_INSTANCES {
+                    other.replay(&child(number))?;
+                }
                 Ok::<_, Failure>(timed(|| other.replay(&me))?.0)
+            },
+            &mut |_| {
+                prefetch.replay(&child(1))?;
+                Ok(timed(|| prefetch.replay(&me))?.0)
             },
             &mut |_| Ok(timed(read).map_err(sqlite)?.0),
         ],
@@ -117,6 +125,7 @@ pub(super) fn replay(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
         ratio("replay", "replay / a read whose statement is held", [("replay", &replay), ("read", &least)], None),
         ratio("replay", "native replay / one raw read", [("native", &natively), read], None),
         ratio("replay", "the store's part of a replay / one raw read", [("store", &store), read], None),
+        ratio("replay", "replay after another child's / one raw read", [("replay", &turns), ("read", &again)], None),
         ratio("replay", "replay in a new instance / one raw read", [("replay", &new), ("read", &again)], None),
     ])
 }
@@ -125,7 +134,7 @@ pub(super) fn replay(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
 pub(super) fn insert(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let dir = directory()?;
     let (ids, store) = filled(&dir.path().join("store.sqlite"), 1, true)?;
-    let mut prefetch = app.runtime()?.open(store)?;
+    let mut prefetch = runtime(app)?.open(store)?;
     let name = delegate(&mut prefetch, "first", &ids)?;
     let text = deliver(&mut prefetch, &child(0), Claim::SnapshotRef(name))?;
     let plain = connection(&dir.path().join("plain.sqlite"))?;
@@ -153,7 +162,7 @@ pub(super) fn start(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     // Two deliver in each round, and one is what replays.
     let again = 2 * with_warm_up(rounds);
     let (ids, store) = filled(&path, again + 1, true)?;
-    let mut prefetch = app.runtime()?.open(store)?;
+    let mut prefetch = runtime(app)?.open(store)?;
     let mut name = String::new();
     for number in 0..=again {
         name = delegate(&mut prefetch, &task(number), &ids)?;
@@ -271,7 +280,7 @@ pub(super) fn scale(app: &App, scope: &Scope) -> Result<Vec<Figure>, Failure> {
     let kept = scope.scale_dir.as_deref().unwrap_or(dir.path());
     fs::create_dir_all(kept).map_err(|error| broken(&format!("{} cannot be made: {error}", kept.display())))?;
     let path = kept.join(format!("large-{}-{}.sqlite", size.memories, size.snapshots));
-    let runtime = app.runtime()?;
+    let runtime = runtime(app)?;
     if !path.exists() {
         large::make(&runtime, &path, size, |line| tell(app, line))?;
     }
@@ -328,7 +337,7 @@ fn random() -> Result<u64, Failure> {
 
 /// Sizes.
 pub(super) fn size(app: &App, _: &Scope) -> Result<Vec<Figure>, Failure> {
-    let runtime = app.runtime()?;
+    let runtime = runtime(app)?;
     let foreign = runtime.world().imports.iter().filter(|name| name.starts_with("wasi")).count();
     Ok(vec![
         fixed("size", "component", Unit::Bytes, runtime.component().len() as f64, Some(MAX_COMPONENT_BYTES)),
@@ -437,6 +446,11 @@ fn connection(path: &Path) -> Result<Connection, Failure> {
 
 fn text_of(row: &SqlRow) -> rusqlite::Result<String> {
     row.get(0)
+}
+
+/// As a program that goes on for long has it: with instances in a pool.
+pub(super) fn runtime(app: &App) -> Result<Runtime, Failure> {
+    app.runtime_with(Limits::default())
 }
 
 pub(super) fn directory() -> Result<tempfile::TempDir, Failure> {
