@@ -21,7 +21,7 @@ pub(crate) struct Instances<S: Store + 'static> {
     /// Whether their types were checked.
     typed: bool,
     /// The one that was called last is the last.
-    kept: Vec<Box<Running<S>>>,
+    kept: Vec<Running<S>>,
 }
 
 struct Running<S: Store + 'static> {
@@ -38,6 +38,9 @@ pub(crate) struct Slot<S> {
     state: Option<Box<State<S>>>,
     meter: Meter,
 }
+
+/// The state back, and why.
+type NotMade<S> = (Box<State<S>>, wasmtime::Error);
 
 impl<S> Slot<S> {
     /// While an instance is made or called.
@@ -83,7 +86,7 @@ impl<S: Store + 'static> Instances<S> {
             }
         }
         let Some(running) = self.kept.last_mut() else { unreachable!("it was put there above") };
-        let Running { wasm, instance, interfaces, .. } = &mut **running;
+        let Running { wasm, instance, interfaces, .. } = running;
         wasm.set_epoch_deadline(ticks(limits.time.saturating_mul(patience)));
         let result = function(&mut RunningRef { wasm, instance, interfaces, indices: &self.indices });
         let Some(state) = wasm.data_mut().state.take() else { unreachable!("it was lent above") };
@@ -113,7 +116,7 @@ impl<S: Store + 'static> Instances<S> {
         caller: Option<&SessionKey>,
         state: Box<State<S>>,
         limits: &Limits,
-    ) -> Result<Box<Running<S>>, (Box<State<S>>, wasmtime::Error)> {
+    ) -> Result<Running<S>, NotMade<S>> {
         let (state, error) = match self.try_make(caller, state, limits) {
             // There is no room in the pool: then none is kept here.
             Err((state, error)) if error.is::<PoolConcurrencyLimitError>() && !self.kept.is_empty() => (state, error),
@@ -129,7 +132,7 @@ impl<S: Store + 'static> Instances<S> {
         caller: Option<&SessionKey>,
         state: Box<State<S>>,
         limits: &Limits,
-    ) -> Result<Box<Running<S>>, (Box<State<S>>, wasmtime::Error)> {
+    ) -> Result<Running<S>, NotMade<S>> {
         let slot = Slot { state: Some(state), meter: Meter::new(limits) };
         let mut wasm = wasmtime::Store::new(self.pre.engine(), slot);
         wasm.limiter(|slot| &mut slot.meter);
@@ -145,7 +148,7 @@ impl<S: Store + 'static> Instances<S> {
         match made {
             Ok((instance, interfaces)) => {
                 self.typed = true;
-                Ok(Box::new(Running { wasm, instance, interfaces, caller: caller.cloned() }))
+                Ok(Running { wasm, instance, interfaces, caller: caller.cloned() })
             }
             Err(error) => match wasm.into_data().state {
                 Some(state) => Err((state, error)),
