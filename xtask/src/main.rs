@@ -47,6 +47,9 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
   peers      the same memories from LangGraph's SqliteStore and from the MCP reference memory server, measured side by
              side with memory-prefetch; needs Python 3 with pip, Node with npm, and their registries
                  cargo xtask peers
+  slow-disk  the rows of `bench` for durable work, measured where each sync takes 4 ms, as on the disk for which their
+             bars were set; imitated with strace, on Linux
+                 cargo xtask slow-disk
   component  builds the component by itself and prints where it is, its size, imports and exports
                  cargo xtask component
   licences   checks that every dependency's licence is one that we accept
@@ -139,6 +142,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
         }
         "lint" => lint(route)?,
         "peers" => peers(route)?,
+        "slow-disk" => slow_disk(route)?,
         "instructions" => instructions(route, accept)?,
         "component" => check_component(&build_component(&setup(route)?)?)?,
         "licences" => licences()?,
@@ -205,6 +209,18 @@ fn peers(route: Option<Route>) -> Result<()> {
     let peers = peers::Peers::install(run_in_place)?;
     let bench = ["bench", "--package", "memory-prefetch", "--bench", "peers", "--"];
     step("the peers, side by side", || run_command(cargo(&component, &bench).args(peers.arguments())))
+}
+
+fn slow_disk(route: Option<Route>) -> Result<()> {
+    let component = build_component(&setup(route)?)?;
+    let program = build_host(&component, &["--release", "--package", "memory-prefetch"])?;
+    step("durable work on a disk whose sync takes 4 ms", || {
+        let mut strace = Command::new("strace");
+        // The other system calls are as quick as ever.
+        strace.args(["--follow-forks", "--seccomp-bpf", "--output=/dev/null", "--trace=fdatasync,fsync"]);
+        strace.arg("--inject=fdatasync,fsync:delay_exit=4000").arg(&program);
+        run_command(strace.args(["bench", "--rows", "component,insert"])).context("needs strace 5.3 or later")
+    })
 }
 
 fn instructions(route: Option<Route>, accept: bool) -> Result<()> {
@@ -283,7 +299,8 @@ fn check_component(component: &Component) -> Result<()> {
 /// Builds the program in the dev profile. It is then run by itself: `cargo run` would hand it the variables of the
 /// host's build script.
 fn build_host(component: &Component, selection: &[&str]) -> Result<PathBuf> {
-    step("the host, in the dev profile", || {
+    let profile = if selection.contains(&"--release") { "release" } else { "dev" };
+    step(&format!("the host, in the {profile} profile"), || {
         let mut command = cargo(component, &["build", "--bin", PROGRAM]);
         command.args(selection).args(["--message-format", "json-render-diagnostics"]);
         let output = command.current_dir(component::workspace()).stderr(Stdio::inherit()).output();
