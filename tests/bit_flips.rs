@@ -4,7 +4,7 @@
 //! Nothing guards what is not frozen yet: a bit that is lost in a memory's body, in the directory or in a setting gives
 //! another body, another directory, another setting, as if somebody had edited it.
 //!
-//! Some hundred bits of the pages that matter are tried, others each time. `MEMORY_PREFETCH_BIT_FLIPS` says how many, or
+//! All bits of the index of deliveries are tried, and some hundred of the other pages that matter, others each time. `MEMORY_PREFETCH_BIT_FLIPS` says how many, or
 //! `all`, or which (`file:192507`: all bits of this byte). A failure says which bit it was.
 
 use std::collections::BTreeMap;
@@ -56,6 +56,8 @@ struct Scene {
     claims: BTreeMap<&'static str, (String, String)>,
     /// The pages of the file in which snapshots, hand-overs, deliveries and their indices are.
     places: Vec<(usize, usize)>,
+    /// Of these the index of deliveries, by which every replay finds them.
+    index: Vec<(usize, usize)>,
 }
 
 const PARENT: &str = "lead";
@@ -124,7 +126,7 @@ fn scene(dir: &Path) -> Scene {
     assert!(replays["dora"][0].text.starts_with(NOTICE));
     drop(prefetch);
     let file = fs::read(&path).unwrap();
-    let places = places(&path);
+    let (places, index) = places(&path);
 
     // What the waiting child gets, with the commit in the log. On this copy of the file only.
     let mut prefetch = open(&path).unwrap();
@@ -133,7 +135,7 @@ fn scene(dir: &Path) -> Scene {
     let log = fs::read(log_of(&path)).unwrap();
     assert!(!log.is_empty(), "what is committed is in the log first");
     drop(prefetch);
-    Scene { file, log, replays, pages, claims, places }
+    Scene { file, log, replays, pages, claims, places, index }
 }
 
 fn log_of(path: &Path) -> PathBuf {
@@ -142,8 +144,9 @@ fn log_of(path: &Path) -> PathBuf {
     log.into()
 }
 
-/// Where the used bytes are of the pages of these tables and their indices: offset and length.
-fn places(path: &Path) -> Vec<(usize, usize)> {
+/// Where the used bytes are of the pages of these tables and their indices, and of the index of deliveries: offsets and
+/// lengths.
+fn places(path: &Path) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
     let size = usize::try_from(size).unwrap();
@@ -159,6 +162,9 @@ fn places(path: &Path) -> Vec<(usize, usize)> {
         .unwrap()
         .map(|page| usize::try_from(page.unwrap()).unwrap())
         .collect();
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'deliveries_child'";
+    let index: i64 = connection.query_row(root, [], |row| row.get(0)).unwrap();
+    let index = usize::try_from(index).unwrap();
     let ours = (2..=file.len() / size).filter(|page| !others.contains(page));
     // An empty part of a page is long and zero; what is in it matters to nobody.
     let mut places = Vec::new();
@@ -172,7 +178,8 @@ fn places(path: &Path) -> Vec<(usize, usize)> {
             from += chunk.len();
         }
     }
-    places
+    let of_index = places.iter().copied().filter(|(start, _)| start / size + 1 == index).collect();
+    (places, of_index)
 }
 
 /// A flip to try: in the log or in the file, which byte, which bit.
@@ -286,13 +293,13 @@ fn flips(scene: &Scene) -> Vec<Flip> {
     let mut random = vec![0; 12 * wish.parse().unwrap_or(SOME)];
     getrandom::fill(&mut random).unwrap();
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap()) as usize;
-    random
-        .chunks(12)
-        .map(|random| {
-            let (log, byte) = bytes[number(&random[..8]) % bytes.len()];
-            Flip { log, byte, bit: random[8] % 8 }
-        })
-        .collect()
+    let random = random.chunks(12).map(|random| {
+        let (log, byte) = bytes[number(&random[..8]) % bytes.len()];
+        Flip { log, byte, bit: random[8] % 8 }
+    });
+    // A small part of all, in which each bit matters.
+    let index = scene.index.iter().flat_map(|(start, length)| (*start..start + length).map(|byte| (false, byte)));
+    random.chain(index.flat_map(all)).collect()
 }
 
 #[test]

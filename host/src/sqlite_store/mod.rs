@@ -243,6 +243,22 @@ impl SqliteStore {
         })
     }
 
+    /// The rows of a statement of which this column is their number, which grows from row to row. R20: an index in which a
+    /// disk has lost a bit names one of them twice, in place of another.
+    fn read_numbered<T>(
+        &self,
+        sql: &str,
+        params: Params,
+        column: usize,
+        mut read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Rows<Vec<T>> {
+        let rows: Vec<(i64, T)> = self.read(sql, params, |row| Ok((row.get(column)?, read(row)?)))?;
+        if rows.iter().zip(rows.iter().skip(1)).any(|(row, next)| next.0 <= row.0) {
+            return Err(StoreFailure::Damaged("an index names a row twice".into()));
+        }
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
     /// The rows of a statement whose first column is the position, from 0, in a list of `count`; `None` where there is
     /// no row.
     fn read_placed<T>(
@@ -781,7 +797,7 @@ impl Store for SqliteStore {
 
     fn deliveries(&mut self, child: &SessionKey) -> Rows<Vec<Given>> {
         let params = named_params! { ":child_harness": child.harness, ":child_session": child.id };
-        self.read(sql!("snapshots_deliveries"), params, rows::given)
+        self.read_numbered(sql!("snapshots_deliveries"), params, 25, rows::given)
     }
 
     fn replay(
@@ -791,7 +807,7 @@ impl Store for SqliteStore {
         page: u32,
         at: Instant,
     ) -> Rows<Vec<StoredPage>> {
-        self.read(
+        self.read_numbered(
             sql!("snapshots_replay"),
             named_params! {
                 ":child_harness": child.harness,
@@ -800,6 +816,7 @@ impl Store for SqliteStore {
                 ":page": page,
                 ":at": rows::instant(at)?,
             },
+            6,
             rows::stored_page,
         )
     }

@@ -230,12 +230,12 @@ export abstract class Storage extends Units implements Store {
   }
 
   deliveries(child: SessionKey): Given[] {
-    return this.read('snapshots_deliveries', ofChild(child), rows.given);
+    return this.readNumbered('snapshots_deliveries', ofChild(child), 25, rows.given);
   }
 
   replay(child: SessionKey, snapshotRef: string | undefined, page: number, at: Instant): StoredPage[] {
     const params = { ...ofChild(child), snapshot_ref: snapshotRef, page, at: rows.instant(at) };
-    return this.read('snapshots_replay', params, rows.storedPage);
+    return this.readNumbered('snapshots_replay', params, 6, rows.storedPage);
   }
 
   endDeliveries(child: SessionKey, at: Instant): void {

@@ -162,6 +162,20 @@ export abstract class Units {
   }
 
   /**
+   * The rows of a statement of which this column is their number, which grows from row to row. R20: an index in which a
+   * disk has lost a bit names one of them twice, in place of another.
+   */
+  protected readNumbered<T>(name: StatementName, params: Params, column: number, read: (row: Row) => T): T[] {
+    let last = -1n;
+    return this.read(name, params, (row) => {
+      const number = integer(row, column);
+      if (number <= last) throw new StoreFailure('damaged', 'an index names a row twice');
+      last = number;
+      return read(row);
+    });
+  }
+
+  /**
    * The rows of a statement whose first column is the position, from 0, in a list of `count`; undefined where there is
    * no row.
    */
