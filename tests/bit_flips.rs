@@ -44,6 +44,9 @@ fn ids(ids: &[&str]) -> MemoryField {
     MemoryField::PrefetchIds(NamedIds { ids, mode: Mode::Frozen })
 }
 
+/// Offsets and lengths in a file.
+type Places = Vec<(usize, usize)>;
+
 /// A store in which everything is stored that can be delivered, and what each of its children rightly gets.
 struct Scene {
     file: Vec<u8>,
@@ -55,9 +58,9 @@ struct Scene {
     /// By child: what it gets for a claim with this ref that was answered before, or is answered now.
     claims: BTreeMap<&'static str, (String, String)>,
     /// The pages of the file in which snapshots, hand-overs, deliveries and their indices are.
-    places: Vec<(usize, usize)>,
+    places: Places,
     /// Of these the index of deliveries, by which every replay finds them.
-    index: Vec<(usize, usize)>,
+    index: Places,
 }
 
 const PARENT: &str = "lead";
@@ -144,9 +147,8 @@ fn log_of(path: &Path) -> PathBuf {
     log.into()
 }
 
-/// Where the used bytes are of the pages of these tables and their indices, and of the index of deliveries: offsets and
-/// lengths.
-fn places(path: &Path) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+/// Where the used bytes are of the pages of these tables and their indices, and of the index of deliveries.
+fn places(path: &Path) -> (Places, Places) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
     let size = usize::try_from(size).unwrap();

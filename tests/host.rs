@@ -1,13 +1,16 @@
 //! The host against components that are not what they should be: files that are damaged or of another world (F27, F29),
 //! and compiled code that is not to be trusted. What a component may do while it runs is for `hostile.rs`.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memory_prefetch::contract::*;
 use memory_prefetch::memory_store::MemoryStore;
 use memory_prefetch::operator::{NewSession, Operator};
 use memory_prefetch::runtime::BUILT_IN;
-use memory_prefetch::{CallError, LoadError, Prefetch, Runtime};
+use memory_prefetch::{CallError, LoadError, Prefetch, Runtime, SqliteOptions, SqliteStore};
 
 const GUEST: &[u8] = include_bytes!(env!("MEMORY_PREFETCH_TEST_GUEST"));
 
@@ -154,6 +157,40 @@ fn memory_stays_small() {
         prefetch.deliver(&key(), &occasion, &Claim::SnapshotRef(name)).unwrap();
     }
     assert!(prefetch.memory_bytes() < 4 << 20, "{} bytes", prefetch.memory_bytes());
+}
+
+/// A function of the host's that panics costs the call it was in: its unit is undone, and the next call is served.
+#[test]
+fn a_panic_of_the_hosts_is_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = SqliteStore::open(&directory.path().join("store.db"), &SqliteOptions::default()).unwrap();
+    let project = Project { id: "p".into(), workspace: None, memory_on: true, trusted: true, attributes: vec![] };
+    store.put_project(&project).unwrap();
+    let (agent, project) = (Some("a".into()), Some("p".into()));
+    store.put_session(&NewSession { key: key(), agent, project, parent: None, memory_on: true }).unwrap();
+    let memory = memory_prefetch::operator::NewMemory {
+        id: Some("1".into()),
+        ..memory_prefetch::operator::NewMemory::new("a", "p", "body")
+    };
+    store.add_memory(&memory, 0).unwrap();
+
+    let panics = Arc::new(AtomicBool::new(true));
+    let switch = panics.clone();
+    let mut runtime = load(BUILT_IN).unwrap();
+    runtime.set_token_counter(Arc::new(move |_, texts| {
+        assert!(!switch.load(Ordering::Relaxed), "on request");
+        Some(vec![1; texts.len()])
+    }));
+    let mut prefetch = runtime.open(store).unwrap();
+    let field = MemoryField::PrefetchIds(NamedIds { ids: vec!["1".into()], mode: Mode::Frozen });
+    let request = Request::new("t").with_memory(field, Capacity::tokens(1_000, "any"));
+    catch_unwind(AssertUnwindSafe(|| prefetch.delegate(&key(), &request))).unwrap_err();
+    panics.store(false, Ordering::Relaxed);
+    assert!(matches!(prefetch.delegate(&key(), &request), Ok(DelegationOutcome::HandedOver(_))));
+
+    panics.store(true, Ordering::Relaxed);
+    catch_unwind(AssertUnwindSafe(|| prefetch.delegate(&key(), &request))).unwrap_err();
+    assert_eq!(prefetch.into_store().all_snapshots(0, 10).unwrap().len(), 1);
 }
 
 /// R23: however many delegations a parent makes, and however long their tasks are, a child finds its own by its text.

@@ -96,6 +96,12 @@ impl<S: Store + 'static> Instances<S> {
         (state, result)
     }
 
+    /// The state that was lent when a function of the host's panicked, if it was lent to an instance that was made. That one
+    /// is dropped.
+    pub fn after_panic(&mut self) -> Option<Box<State<S>>> {
+        self.kept.pop().and_then(|running| running.wasm.into_data().state)
+    }
+
     /// Drop all.
     pub fn clear(&mut self) {
         self.kept.clear();

@@ -371,11 +371,8 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     /// Drop the instances and give the store back.
-    pub fn into_store(self) -> S {
-        match self.state {
-            Some(state) => state.store,
-            None => unreachable!("{BETWEEN}"),
-        }
+    pub fn into_store(mut self) -> S {
+        self.take_state().store
     }
 
     /// Linear memory of the instance that was called last, in bytes; 0 if it was dropped.
@@ -581,7 +578,7 @@ impl<S: Store + 'static> Prefetch<S> {
             self.instances.drop_of(session);
         }
 
-        let Some(state) = self.state.take() else { unreachable!("{BETWEEN}") };
+        let state = self.take_state();
         let (state, called) = self.instances.call(session, state, &self.runtime.limits, |run| {
             let called = function(run)?;
             if let Err(error) = &called {
@@ -655,15 +652,24 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     fn state(&mut self) -> &mut State<S> {
-        match &mut self.state {
-            Some(state) => state,
-            None => unreachable!("{BETWEEN}"),
+        let state = self.take_state();
+        self.state.insert(state)
+    }
+
+    /// Where a function of the host's panicked, its unit is undone now.
+    fn take_state(&mut self) -> Box<State<S>> {
+        if let Some(state) = self.state.take() {
+            return state;
+        }
+        match self.instances.after_panic() {
+            Some(mut state) => {
+                state.store.roll_back();
+                state
+            }
+            None => panic!("a function of the host's panicked while an instance was made, and the store went with it"),
         }
     }
 }
-
-/// A panic of a store or of another function of the host's loses the state.
-const BETWEEN: &str = "no call is going on, and none panicked";
 
 /// What a call works with.
 pub(crate) struct RunningRef<'a, S: Store + 'static> {
