@@ -163,7 +163,7 @@ fn memory_stays_small() {
 #[test]
 fn a_panic_of_the_hosts_is_survived() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = SqliteStore::open(&directory.path().join("store.db"), &SqliteOptions::default()).unwrap();
+    let mut store = SqliteStore::open(directory.path().join("store.db"), &SqliteOptions::default()).unwrap();
     let project = Project { id: "p".into(), workspace: None, memory_on: true, trusted: true, attributes: vec![] };
     store.put_project(&project).unwrap();
     let (agent, project) = (Some("a".into()), Some("p".into()));
