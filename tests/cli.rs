@@ -1039,6 +1039,24 @@ fn the_demo_holds() {
     assert!(checks.len() >= 15 && checks.iter().all(|check| check["ok"] == true), "{checks:?}");
 }
 
+/// Address space for one instance of the component and no more: several sessions take turns.
+#[test]
+#[cfg(target_os = "linux")]
+fn one_instance_at_a_time_is_enough() {
+    let place = Place::new();
+    let command = place.command(&["demo"]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -v 6000000 && exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let run = run(&mut limited);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+}
+
 /// The verbs in an order in which their examples can be run in one directory, one after the other.
 const VERBS: &[&str] = &[
     "demo",

@@ -568,6 +568,13 @@ fn serves_one_caller<S: Operator + 'static>(prefetch: &mut Prefetch<S>) {
     }
     assert_eq!(kept(prefetch, &alice), "kept: ");
 
+    // Nor do instances that have grown take more memory together than one may: three of these do.
+    for name in ["carl", "dora", "emil"] {
+        prefetch.delegate(&key(name), &Request::new("remember")).unwrap();
+    }
+    assert_eq!(kept(prefetch, &key("emil")), "kept: emil, and marks");
+    assert_eq!(kept(prefetch, &key("carl")), "kept: ");
+
     // What is erased in the store is in no instance.
     remember(prefetch);
     prefetch.forget(&texts(&["tell"])).unwrap_err();

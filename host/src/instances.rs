@@ -2,12 +2,12 @@
 //! one. Those of the last callers are kept: children that replay in turn, and their parent, then wait for no new one.
 
 use wasmtime::component::{Instance, InstancePre};
-use wasmtime::{PoolConcurrencyLimitError, Result};
+use wasmtime::{Result, Trap};
 
 use crate::contract::SessionKey;
 use crate::imports::State;
 use crate::interfaces::{Indices, Interfaces};
-use crate::limits::{Limits, Meter};
+use crate::limits::{Limits, Meter, Stopped};
 use crate::runtime::{RunningRef, ticks};
 use crate::store::Store;
 
@@ -30,6 +30,13 @@ struct Running<S: Store + 'static> {
     interfaces: Interfaces,
     /// Whom it serves. `None`: the operator.
     caller: Option<SessionKey>,
+}
+
+impl<S: Store + 'static> Running<S> {
+    /// Bytes of linear memory.
+    fn memory(&self) -> usize {
+        self.wasm.data().meter.memory
+    }
 }
 
 /// What a wasmtime store holds.
@@ -93,6 +100,10 @@ impl<S: Store + 'static> Instances<S> {
         if result.is_err() {
             self.kept.pop();
         }
+        // Together they take no more than one may.
+        while self.kept.len() > 1 && self.kept.iter().map(|running| running.memory()).sum::<usize>() > limits.memory {
+            self.kept.remove(0);
+        }
         (state, result)
     }
 
@@ -114,7 +125,7 @@ impl<S: Store + 'static> Instances<S> {
 
     /// Linear memory of the one that was called last, in bytes; 0 if there is none.
     pub fn memory_bytes(&self) -> usize {
-        self.kept.last().map_or(0, |running| running.wasm.data().meter.memory)
+        self.kept.last().map_or(0, Running::memory)
     }
 
     fn make(
@@ -124,8 +135,8 @@ impl<S: Store + 'static> Instances<S> {
         limits: &Limits,
     ) -> Result<Running<S>, NotMade<S>> {
         let (state, error) = match self.try_make(caller, state, limits) {
-            // There is no room in the pool: then none is kept here.
-            Err((state, error)) if error.is::<PoolConcurrencyLimitError>() && !self.kept.is_empty() => (state, error),
+            // There is no room in the pool, or no address space: then none is kept here.
+            Err((state, error)) if !self.kept.is_empty() && !is_its_own(&error) => (state, error),
             made => return made,
         };
         log::debug!("{error}: dropping {} instances of other callers", self.kept.len());
@@ -162,4 +173,9 @@ impl<S: Store + 'static> Instances<S> {
             },
         }
     }
+}
+
+/// Whether an instance could not be made for what the component itself did.
+fn is_its_own(error: &wasmtime::Error) -> bool {
+    error.is::<Trap>() || error.is::<Stopped>()
 }

@@ -12,13 +12,15 @@ use thiserror::Error;
 /// their sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of the component, in bytes: all its memories together.
+    /// Linear memory of the component, in bytes: all its memories together. Instances that are kept for several callers
+    /// share it.
     pub memory: usize,
     /// Elements of all its tables together.
     pub table_elements: usize,
     /// Instances of one [`Runtime`](crate::Runtime) at once, which are kept in a pool; each [`Prefetch`](crate::Prefetch) has
-    /// up to eight. Each takes 4 GiB of address space, without memory behind it. 0: no pool and no such limit, for a program
-    /// that ends after a few calls or has less address space.
+    /// up to eight. Each takes 4 GiB of address space, without memory behind it; one with several memories counts as so
+    /// many. 0: no pool and no such limit, for a program that ends after a few calls. Nor is there one where the address
+    /// space does not suffice for so many.
     pub instances: u32,
     /// Time for one exported call, with making the instance and store calls. Checked in the component's own code and
     /// before each import; a store call that waits is bounded by the store's own waiting time.

@@ -590,8 +590,8 @@ impl<S: Store + 'static> Prefetch<S> {
         if export.access().is_none() {
             self.instances.drop_of(session);
         }
-        if export == Export::Forget {
-            // Nor does a copy of what was forgotten stay in the memory of another caller's.
+        if matches!(export, Export::Forget | Export::SessionEnded | Export::Sweep) {
+            // Nor does a copy of what is needed no more stay in the memory of another caller's.
             self.instances.clear();
         }
         let result = match called {
@@ -664,6 +664,9 @@ impl<S: Store + 'static> Prefetch<S> {
         match self.instances.after_panic() {
             Some(mut state) => {
                 state.store.roll_back();
+                if let Some(source) = &mut state.memories {
+                    source.end();
+                }
                 state
             }
             None => panic!("a function of the host's panicked while an instance was made, and the store went with it"),
