@@ -4,8 +4,9 @@
 //! Nothing guards what is not frozen yet: a bit that is lost in a memory's body, in the directory or in a setting gives
 //! another body, another directory, another setting, as if somebody had edited it.
 //!
-//! All bits of the index of deliveries are tried, and some hundred of the other pages that matter, others each time. `MEMORY_PREFETCH_BIT_FLIPS` says how many, or
-//! `all`, or which (`file:192507`: all bits of this byte). A failure says which bit it was.
+//! All bits of the index of deliveries are tried, and some hundred of the other pages that matter, others each time.
+//! `MEMORY_PREFETCH_BIT_FLIPS` says how many, or `all`, or which (`file:192507`: all bits of this byte). A failure says which
+//! bit it was.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1046,6 +1046,7 @@ fn one_instance_at_a_time_is_enough() {
     let place = Place::new();
     let command = place.command(&["demo"]);
     let mut limited = std::process::Command::new("sh");
+    limited.current_dir(place.dir.path());
     limited.args(["-c", "ulimit -v 6000000 && exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {

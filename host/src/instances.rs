@@ -86,7 +86,16 @@ impl<S: Store + 'static> Instances<S> {
                 if self.kept.len() >= KEPT_INSTANCES {
                     self.kept.remove(0);
                 }
-                match self.make(caller, state, limits) {
+                let made = self.make(caller, state, limits).or_else(|(state, error)| {
+                    if self.kept.is_empty() || is_its_own(&error) {
+                        return Err((state, error));
+                    }
+                    // There is no room in the pool, or no address space: then none is kept here.
+                    log::debug!("{error}: dropping {} instances of other callers", self.kept.len());
+                    self.clear();
+                    self.make(caller, state, limits)
+                });
+                match made {
                     Ok(running) => self.kept.push(running),
                     Err((state, error)) => return (state, Err(error)),
                 }
@@ -129,22 +138,6 @@ impl<S: Store + 'static> Instances<S> {
     }
 
     fn make(
-        &mut self,
-        caller: Option<&SessionKey>,
-        state: Box<State<S>>,
-        limits: &Limits,
-    ) -> Result<Running<S>, NotMade<S>> {
-        let (state, error) = match self.try_make(caller, state, limits) {
-            // There is no room in the pool, or no address space: then none is kept here.
-            Err((state, error)) if !self.kept.is_empty() && !is_its_own(&error) => (state, error),
-            made => return made,
-        };
-        log::debug!("{error}: dropping {} instances of other callers", self.kept.len());
-        self.clear();
-        self.try_make(caller, state, limits)
-    }
-
-    fn try_make(
         &mut self,
         caller: Option<&SessionKey>,
         state: Box<State<S>>,

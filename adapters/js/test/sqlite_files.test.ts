@@ -247,6 +247,46 @@ test('a file that was cut to nothing beside its log', () => {
   isRefusedAs('damaged', /is empty, and its log is not/, path);
 });
 
+test('an index that names a delivery twice, or another child’s, is not believed (R20)', () => {
+  const { path } = place();
+  const store = SqliteStore.open(path);
+  write(store, () => {
+    for (const child of ['anna', 'bert']) {
+      for (const occasion of ['a', 'b']) {
+        assert.equal(store.insertDelivery(told(child, occasion, `the ${occasion} of ${child}`)), true);
+      }
+    }
+  });
+  const replayed = (child: string) => store.replay(key(child), undefined, 1, 0n).map((row) => row.text);
+  assert.deepEqual(replayed('bert'), ['the a of bert', 'the b of bert']);
+  const index = direct(path);
+  const [row] = index.all("SELECT rootpage FROM sqlite_schema WHERE name = 'deliveries_child'", {});
+  const start = (Number(row![0]) - 1) * 4096;
+  index.close();
+  store.close();
+
+  const whole = readFileSync(path);
+  const damaged = (change: (entry: Buffer) => void, name: string, number: number) => {
+    const bytes = Buffer.from(whole);
+    // An entry ends with the session and the row's number.
+    const at = bytes.indexOf(Buffer.concat([Buffer.from(name), Buffer.of(number)]), start);
+    assert.ok(at >= start && at < start + 4096);
+    change(bytes.subarray(at, at + name.length + 1));
+    writeFileSync(path, bytes);
+    return SqliteStore.open(path, EXISTING);
+  };
+  const twice = damaged((entry) => (entry[4] = 3), 'bert', 4);
+  for (const read of [() => twice.replay(key('bert'), undefined, 1, 0n), () => twice.deliveries(key('bert'))]) {
+    assert.equal(failure(read).kind, 'damaged');
+  }
+  twice.close();
+  // bert's second entry leads to anna's delivery.
+  const foreign = damaged((entry) => (entry[4] = 2), 'bert', 4);
+  const texts = foreign.replay(key('bert'), undefined, 1, 0n).map((row) => row.text);
+  assert.deepEqual(texts, ['the a of bert']);
+  foreign.close();
+});
+
 test('damage in the middle is damage, and not "nothing there"', () => {
   const { path } = fill();
   const whole = readFileSync(path);

@@ -96,6 +96,7 @@ behaviours! { LIMITS: fn limit(session: &SessionKey) -> Result<(), Error> {
     "invalid entry" => { write(session); audit::append(&[entry(invalid())]); Ok(()) },
     "too much randomness" => { write(session); environment::random_hex(65); Ok(()) },
     "tell" => tell(),
+    "grow, then tell" => { black_box(core::arch::wasm32::memory_grow(0, 60)); tell() },
     "remember" => { remember(session); Ok(()) },
     "remember, then fail" => { remember(session); no() },
     "remember, then trap" => { remember(session); std::process::abort() },
