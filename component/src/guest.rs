@@ -27,6 +27,10 @@ macro_rules! component {
             use $crate::bindings::exports::agent_memory::prefetch as exports;
             use $crate::contract::*;
 
+            #[cfg(target_arch = "wasm32")]
+            #[global_allocator]
+            static HEAP: $crate::heap::Heap = $crate::heap::new();
+
             struct Component;
 
             fn imports() -> impl $crate::Imports {

@@ -16,6 +16,8 @@ pub mod erasure;
 mod fake;
 pub mod guest;
 pub mod hand_over;
+#[cfg(target_arch = "wasm32")]
+pub mod heap;
 pub mod ids;
 pub mod imports;
 pub mod json;

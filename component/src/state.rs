@@ -1,6 +1,8 @@
 //! Rows' `state`: JSON that the component writes and reads back. Writing is derived with serde; reading is done here,
 //! from a parsed value, since derived readers would be a quarter of the component's size.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 
 use crate::json::Json;
@@ -37,7 +39,31 @@ fn mark(columns: &str, json: &str) -> String {
 
 /// JSON of the component's own. These structures have string keys only, so that writing them cannot fail.
 pub fn to_json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    let mut out = Pieces(Vec::with_capacity(256));
+    let written = serde_json::to_writer(&mut out, value);
+    written.ok().and_then(|()| String::from_utf8(out.0).ok()).unwrap_or_default()
+}
+
+/// Takes the pieces of a JSON text. Most are a sign or two, and to copy such a piece of memory, for which an engine of
+/// WebAssembly calls a function, takes longer than to write its bytes one after another.
+struct Pieces(Vec<u8>);
+
+impl Write for Pieces {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        const SHORT: usize = 4;
+        if piece.len() < SHORT {
+            for byte in piece {
+                self.0.push(*byte);
+            }
+        } else {
+            self.0.extend_from_slice(piece);
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The name of a case, and what it holds; serde writes `"Case"` or `{"Case": …}`.

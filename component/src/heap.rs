@@ -1,0 +1,67 @@
+//! Where a component's memory comes from: first from a part of what its instance begins with, then from growing it. A host
+//! makes an instance for each caller, and each growth costs it a call of its system; most calls need none.
+
+use core::alloc::Layout;
+use core::arch::wasm32::memory_grow;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use talc::base::Talc;
+use talc::base::binning::Binning;
+use talc::cell::TalcSyncCell;
+use talc::source::Source;
+use talc::wasm::WasmBinning;
+
+/// What [`component!`](crate::component) makes the allocator of the component.
+pub type Heap = TalcSyncCell<Memory, WasmBinning>;
+
+/// Before anything is allocated. For one allocator of a component.
+pub const fn new() -> Heap {
+    TalcSyncCell::new_wasm(Memory { end: None })
+}
+
+/// What an instance begins with: enough for handing over 20 memories of 1 KB, and with the policy's data and its stack just
+/// under four pages.
+const FIRST: usize = 124 << 10;
+
+static mut FIRST_HEAP: [MaybeUninit<u8>; FIRST] = [MaybeUninit::uninit(); FIRST];
+
+/// A page of WebAssembly's.
+const PAGE: usize = 64 << 10;
+
+/// More than what the allocator itself needs of a heap.
+const OWN: usize = 64;
+
+/// Asked for more where what is there does not suffice.
+#[derive(Debug)]
+pub struct Memory {
+    /// Where the heap that was claimed or extended last ends. `None`: nothing was asked for.
+    end: Option<NonNull<u8>>,
+}
+
+// SAFETY: it allocates nothing, and knows no other way to the allocator than the one it is given.
+unsafe impl Source for Memory {
+    fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
+        let Some(end) = talc.source.end else {
+            // SAFETY: nothing else names this static, and with `end` set it is claimed no second time.
+            talc.source.end = unsafe { talc.claim((&raw mut FIRST_HEAP).cast(), FIRST) };
+            return talc.source.end.map(drop).ok_or(());
+        };
+        let pages = layout.size().saturating_add(layout.align() + OWN).div_ceil(PAGE);
+        let before = memory_grow::<0>(pages);
+        if before == usize::MAX {
+            return Err(());
+        }
+        let from = (before * PAGE) as *mut u8;
+        // The last page ends where an address would begin anew.
+        let bytes = (before + pages).saturating_mul(PAGE) - before * PAGE;
+        talc.source.end = if end.as_ptr() == from {
+            // SAFETY: these pages are new, and nobody else's; the heap before them ends where they begin.
+            Some(unsafe { talc.extend(end, from.wrapping_add(bytes)) })
+        } else {
+            // SAFETY: these pages are new, and nobody else's.
+            unsafe { talc.claim(from, bytes) }
+        };
+        talc.source.end.map(drop).ok_or(())
+    }
+}
