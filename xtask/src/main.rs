@@ -13,6 +13,7 @@ use xtask::toolchain::{self, Route, Toolchain};
 
 mod adapters;
 mod fuzz;
+mod install;
 mod instructions;
 mod licences;
 mod peers;
@@ -21,6 +22,7 @@ const HELP: &str = "\
 The set-up, build and test driver of memory-prefetch.
 
 Usage: cargo xtask VERB [--route sysroot|rustup|debian]
+       cargo xtask install [--root DIR]
        cargo xtask fuzz [TARGET] [--seconds N | --minimise | --input FILE]
 
   setup      gets a standard library for wasm32-unknown-unknown, which the component is built for. Needed once;
@@ -32,6 +34,9 @@ Usage: cargo xtask VERB [--route sysroot|rustup|debian]
              host's example, the conformance scenarios, some seconds of fuzzing; where npm is there, the JavaScript host
              and delegations in the real harnesses too
                  cargo xtask test
+  install    installs the program, as `cargo install --locked --path host` does, on Linux with the C library in it: one file
+             that needs nothing else, and starts sooner. --root: in DIR/bin, not where cargo puts programs
+                 cargo xtask install
   adapters   of these, only what needs npm
                  cargo xtask adapters
   fuzz       looks for inputs for which something does not hold, with libFuzzer, which needs a C++ compiler: one target of
@@ -93,6 +98,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
     let mut words = Vec::new();
     let mut route = None;
     let mut accept = false;
+    let mut root = None;
     let mut fuzzing = fuzz::Options::default();
     let mut fuzzes = false;
     let mut arguments = arguments.into_iter();
@@ -106,6 +112,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
                 route = Some(arguments.next().context("--route needs a name: sysroot, rustup or debian")?.parse()?)
             }
             "--accept" => accept = true,
+            "--root" => root = Some(PathBuf::from(arguments.next().context("--root needs a directory")?)),
             option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
             option @ ("--seconds" | "--minimise" | "--input") => {
                 fuzzes = true;
@@ -130,11 +137,13 @@ fn run(arguments: Vec<String>) -> Result<()> {
     };
     ensure!(verb == "fuzz" || !fuzzes, "--seconds, --minimise and --input are for `cargo xtask fuzz`");
     ensure!(fuzzing.input.is_none() || fuzzing.target.is_some(), "--input is for one target: say which");
+    ensure!(verb == "install" || root.is_none(), "--root is for `cargo xtask install`");
     let started = Instant::now();
     match verb.as_str() {
         "setup" => setup(route).map(drop)?,
         "demo" => demo(route)?,
         "test" => test(route)?,
+        "install" => install(route, root)?,
         "adapters" => adapters(route)?,
         "fuzz" => {
             let component = build_component(&setup(route)?)?;
@@ -186,6 +195,19 @@ fn test(route: Option<Route>) -> Result<()> {
         Err(why) => eprintln!("==> SKIPPED: fuzzing (its corpus has been run, with changes of it), since {why}"),
     }
     test_adapters(&component, &program)
+}
+
+fn install(route: Option<Route>, root: Option<PathBuf>) -> Result<()> {
+    let component = build_component(&setup(route)?)?;
+    let mut install = cargo(&component, &["install", "--locked", "--path", "host"]);
+    if let Some(root) = root {
+        install.arg("--root").arg(std::path::absolute(root).context("--root needs a directory")?);
+    }
+    match install::static_arguments()? {
+        Ok(arguments) => _ = install.args(arguments),
+        Err(why) => eprintln!("==> the C library is not made a part of the program, since {why}"),
+    }
+    step("the program", || run_command(&mut install))
 }
 
 fn adapters(route: Option<Route>) -> Result<()> {

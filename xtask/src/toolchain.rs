@@ -122,6 +122,11 @@ fn in_sysroot() -> Result<Option<Toolchain>> {
     if installed { Ok(Some(Compiler::ask(&rustc)?.toolchain(None))) } else { Ok(None) }
 }
 
+/// What the compiler's own programs run on, `x86_64-unknown-linux-gnu` for example.
+pub fn host() -> Result<String> {
+    print(&active_rustc(), &["--print", "host-tuple"])
+}
+
 /// Cargo names its compiler to build scripts; elsewhere, it uses the one on the path.
 fn active_rustc() -> PathBuf {
     env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()).into()
@@ -228,7 +233,8 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 /// What a command writes, without the end of the line.
-fn print(program: &Path, arguments: &[&str]) -> Result<String> {
+/// What a program writes, without blanks around it.
+pub fn print(program: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     let line = line(&command);

@@ -69,14 +69,17 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Rows<Connection> {
 
     recognise(&connection, &path)?;
     patiently(end, || claim(&connection, &path))?;
-    if let Some(schema) = patiently(end, || find_schema(&connection))? {
+    let found = patiently(end, || find_schema(&connection))?;
+    if let Some(schema) = found {
         allow(schema, Access::Read)?;
     }
     patiently(end, || write_ahead_log(&connection))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "journal_size_limit", LOG)?;
     set_up(&connection)?;
-    patiently(end, || migrate(&connection))?;
+    if found.is_none_or(|found| found.schema < known()) {
+        patiently(end, || migrate(&connection))?;
+    }
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(connection)
 }
@@ -328,9 +331,6 @@ fn set_up(connection: &Connection) -> Rows<()> {
 
 /// Run the migrations that the file lacks, all or none of them.
 fn migrate(connection: &Connection) -> Rows<()> {
-    if find_schema(connection)?.is_some_and(|found| found.schema >= known()) {
-        return Ok(());
-    }
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let done = migrate_inside(connection);
     let ended = connection.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
