@@ -154,7 +154,7 @@ fn refused(refusal: &Refusal) -> String {
     }
 }
 
-/// R35: whether this fence can end in no body.
+/// R35: whether this fence, digits, can end in no body.
 pub fn fence_holds<'a>(fence: &str, mut bodies: impl Iterator<Item = &'a str>) -> bool {
     // Most texts have few digits, and wherever it stood, one of every so many characters would be a digit.
     let step = fence.len().max(1);
@@ -304,6 +304,18 @@ Left out, since they do not fit: "55" (1234 bytes).
     }
 
     proptest! {
+        /// R35: and is found wherever it stands.
+        #[test]
+        fn a_fence_in_a_body_does_not_hold(before in ".{0,20}", fence in "[0-9]{1,14}", after in ".{0,20}") {
+            let body = before + &fence + &after;
+            prop_assert!(!fence_holds(&fence, [body.as_str()].into_iter()));
+        }
+
+        #[test]
+        fn a_fence_holds_if_it_is_in_no_body(body in "[0-9a\u{e9}]{0,40}", fence in "[0-9]{2}") {
+            prop_assert_eq!(fence_holds(&fence, [body.as_str()].into_iter()), !body.contains(&fence));
+        }
+
         /// R35: a quoted text is JSON that reads back as itself, on one line.
         #[test]
         fn quoted_texts_are_json(text in any::<String>()) {

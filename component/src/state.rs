@@ -252,6 +252,13 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn json_is_serde_jsons(value: Vec<(String, Option<i64>, bool)>) {
+            proptest::prop_assert_eq!(to_json(&value), serde_json::to_string(&value).unwrap());
+        }
+    }
+
     #[test]
     fn what_was_not_written_is_not_read() {
         for text in ["", "{}", "[]", "\"Gone\"", "{\"Ambiguous\":-1}", "{\"Refused\":{}}", "nul", "{\"Delivered\""] {

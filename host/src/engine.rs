@@ -13,7 +13,7 @@ pub(crate) fn pooled(limits: &Limits) -> Option<Engine> {
     /// What 32 bits reach. How much of it may be used is for the meter, which says what went wrong.
     const MEMORY: usize = 1 << 32;
     /// How much of an instance's memory is written over for the next one, from its beginning; the rest is given back to
-    /// the system. One of ours has some 320 KB.
+    /// the system. One of ours has 256 KiB, and for large requests more.
     const KEPT: usize = 512 << 10;
     /// How many places without an instance keep that.
     const WARM: u32 = 4;

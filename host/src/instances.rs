@@ -11,7 +11,7 @@ use crate::limits::{Limits, Meter, Stopped};
 use crate::runtime::{RunningRef, ticks};
 use crate::store::Store;
 
-/// How many callers' instances a [`Prefetch`](crate::Prefetch) keeps. One of ours takes some 0.4 MB.
+/// How many callers' instances a [`Prefetch`](crate::Prefetch) keeps. One of ours takes some 0.3 MB.
 pub const KEPT_INSTANCES: usize = 8;
 
 pub(crate) struct Instances<S: Store + 'static> {
