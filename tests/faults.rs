@@ -313,6 +313,38 @@ fn a_process_whose_disk_has_failed_goes_on() {
     assert!(again > 10, "nothing has failed");
 }
 
+/// R17: a copy of a page that SQLite makes for a statement's sake would be in a temporary file, and stay on the disk when that
+/// is deleted.
+#[test]
+fn no_copy_goes_to_a_temporary_file() {
+    disk::install();
+    let (_directory, path) = place();
+    let mut prefetch = open(&path).unwrap();
+    let mut lane = Lane::new("a");
+    let mut chance = Chance::new(5);
+    call(&mut prefetch, &mut lane, Call { at: START, step: Step::SetUp });
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        let step = lane.add();
+        if let Step::Add { id } = &step {
+            all.push(id.clone());
+        }
+        call(&mut prefetch, &mut lane, Call { at: START, step });
+    }
+    for at in START + 1..START + 40 {
+        let mut step = lane.delegate(&mut chance);
+        if let Step::Delegate { ids, in_pages, .. } = &mut step {
+            (*ids, *in_pages) = (all.clone(), true);
+        }
+        call(&mut prefetch, &mut lane, Call { at, step });
+    }
+    for at in START + 40..START + 80 {
+        let step = lane.choose(&mut chance, at, true);
+        call(&mut prefetch, &mut lane, Call { at, step });
+    }
+    assert_eq!(disk::temporary(), 0);
+}
+
 /// Says what went on, if that has failed.
 struct Context<'a>(&'a str);
 

@@ -11,8 +11,9 @@ use crate::limits::{Limits, Meter, Stopped};
 use crate::runtime::{RunningRef, ticks};
 use crate::store::Store;
 
-/// How many callers' instances a [`Prefetch`](crate::Prefetch) keeps. One of ours takes some 0.3 MB.
-pub const KEPT_INSTANCES: usize = 8;
+/// How many callers' instances a [`Prefetch`](crate::Prefetch) keeps: a parent's and some children's. One of ours takes some
+/// 0.3 MB, and with more of them than this a new one waits longer for the processor's cache than a kept one saves.
+pub const KEPT_INSTANCES: usize = 4;
 
 pub(crate) struct Instances<S: Store + 'static> {
     pre: InstancePre<Slot<S>>,

@@ -18,7 +18,7 @@ pub struct Limits {
     /// Elements of all its tables together.
     pub table_elements: usize,
     /// Instances of one [`Runtime`](crate::Runtime) at once, which are kept in a pool; each [`Prefetch`](crate::Prefetch) has
-    /// up to eight. Each takes 4 GiB of address space, without memory behind it; one with several memories counts as so
+    /// up to four. Each takes 4 GiB of address space, without memory behind it; one with several memories counts as so
     /// many. 0: no pool and no such limit, for a program that ends after a few calls. Nor is there one where the address
     /// space does not suffice for so many.
     pub instances: u32,

@@ -328,7 +328,7 @@ impl Drop for Ticker {
 }
 
 /// The exported functions over one store. Not re-entrant; use one per thread. Each caller has an instance of its own; for
-/// one that was not among the last [`KEPT_INSTANCES`](crate::KEPT_INSTANCES) a new one is made, which takes 30 µs more (45 µs
+/// one that was not among the last [`KEPT_INSTANCES`](crate::KEPT_INSTANCES) a new one is made, which takes 20 µs more (45 µs
 /// without a pool: [`Limits::instances`]).
 pub struct Prefetch<S: Store + 'static> {
     runtime: Runtime,

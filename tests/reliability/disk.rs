@@ -79,6 +79,7 @@ struct Disk {
     moments: Vec<usize>,
     operations: usize,
     taken: Vec<Media>,
+    temporary: usize,
 }
 
 thread_local! {
@@ -96,6 +97,11 @@ pub fn mend() -> usize {
         disk.fault = None;
         disk.failed
     })
+}
+
+/// How many files without a name this thread has opened: they lie in the directory for temporary files.
+pub fn temporary() -> usize {
+    DISK.with_borrow(|disk| disk.temporary)
 }
 
 /// Remember from now on what this thread writes. The files of this directory are taken for synced as they are.
@@ -281,6 +287,9 @@ unsafe extern "C" fn open(
         (*file).pMethods = ptr::null();
         if let Some((code, _)) = operation(Kind::Open) {
             return code;
+        }
+        if name.is_null() {
+            DISK.with_borrow_mut(|disk| disk.temporary += 1);
         }
         let path = if name.is_null() { None } else { Some(PathBuf::from(CStr::from_ptr(name).to_str().unwrap())) };
         let code = ((*wrapped(vfs)).xOpen.unwrap())(wrapped(vfs), name, real(file), flags, out_flags);

@@ -366,7 +366,10 @@ impl SqliteStore {
         let mut seen = open::data_version(&self.connection);
         let mut is_cut_off = cut_off()?;
         if is_cut_off && self.thorough && remains::are_left(&self.connection)? {
-            self.connection.execute_batch("VACUUM")?;
+            // The copy of the whole file that it makes may be larger than the machine's memory.
+            let written = self.connection.execute_batch("PRAGMA temp_store = FILE; VACUUM");
+            self.connection.execute_batch("PRAGMA temp_store = MEMORY")?;
+            written?;
             seen = open::data_version(&self.connection);
             is_cut_off = cut_off()?;
         }

@@ -321,6 +321,8 @@ fn set_up(connection: &Connection) -> Rows<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    // What a statement has changed is copied before, in case that it fails; those copies stay out of other directories.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     // A search looks at rows all over the file; SQLite's own 2 MB hold too little of a large store.
     connection.pragma_update(None, "cache_size", -16_384)?;
     // Without it a statement is planned anew for each value that is bound to it.

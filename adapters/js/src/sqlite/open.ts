@@ -312,11 +312,12 @@ function writeAheadLog(connection: Connection): void {
 
 /**
  * What every connection of ours has. A search looks at rows all over the file; SQLite's own cache of 2 MB holds too
- * little of a large store.
+ * little of a large store. What a statement has changed is copied before, in case that it fails; those copies stay out of
+ * other directories.
  */
 function setUp(connection: Connection): void {
   connection.exec(
-    'PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON; PRAGMA cell_size_check=ON; PRAGMA cache_size=-16384',
+    'PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON; PRAGMA cell_size_check=ON; PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY',
   );
 }
 

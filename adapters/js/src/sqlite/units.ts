@@ -277,7 +277,13 @@ export abstract class Units {
     };
     if (!isCutOff()) return false;
     if (!this.#isThorough || handle === undefined || !areLeft(connection, handle)) return true;
-    connection.exec('VACUUM');
+    // The copy of the whole file that it makes may be larger than the machine's memory.
+    connection.exec('PRAGMA temp_store=FILE');
+    try {
+      connection.exec('VACUUM');
+    } finally {
+      connection.exec('PRAGMA temp_store=MEMORY');
+    }
     return isCutOff();
   }
 
