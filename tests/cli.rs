@@ -751,6 +751,26 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
+/// A program that has the C library in it must not ask the system for the user's directory.
+#[cfg(unix)]
+#[test]
+fn without_home_the_store_must_be_named() {
+    let place = Place::new();
+    for home in [None, Some("")] {
+        let run_without = |args: &[&str]| {
+            let mut command = place.command(args);
+            command.env_remove("HOME").env_remove("MEMORY_PREFETCH_STORE");
+            run(command.envs(home.map(|home| ("HOME", home))))
+        };
+        let refused = run_without(&["agent", "list"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("HOME") && refused.err.contains("--store sqlite:PATH"), "{refused:?}");
+        let added = run_without(&["--store", "sqlite:store.sqlite", "agent", "add", "planner"]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        fs::remove_file(place.path("store.sqlite")).unwrap();
+    }
+}
+
 #[test]
 fn memories_of_another_program() {
     let place = Place::seeded();

@@ -14,13 +14,15 @@ pub fn static_arguments() -> Result<Result<[String; 4], &'static str>> {
     if !host.ends_with("-linux-gnu") {
         return Ok(Err("that is for Linux with GNU's C library"));
     }
-    if env::var_os("RUSTFLAGS").is_some() {
-        return Ok(Err("RUSTFLAGS says how to build, and cargo heeds nothing else then"));
+    // Cargo takes flags from one place only.
+    if ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"].iter().any(|name| env::var_os(name).is_some())
+    {
+        return Ok(Err("a variable has flags for the compiler, and those are heeded"));
     }
     // Answers with the bare name if it has none.
-    let library = toolchain::print(Path::new("cc"), &["-print-file-name=libc.a"])?;
-    if !Path::new(&library).is_absolute() {
-        return Ok(Err("there is no libc.a (Fedora's package is glibc-static)"));
+    let library = toolchain::print(Path::new("cc"), &["-print-file-name=libc.a"]);
+    if !library.is_ok_and(|library| Path::new(&library).is_absolute()) {
+        return Ok(Err("cc finds no libc.a (Fedora's package is glibc-static)"));
     }
     let flags = format!("target.{host}.rustflags=['-Ctarget-feature=+crt-static']");
     Ok(Ok(["--target".into(), host, "--config".into(), flags]))

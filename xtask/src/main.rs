@@ -113,6 +113,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
             }
             "--accept" => accept = true,
             "--root" => root = Some(PathBuf::from(arguments.next().context("--root needs a directory")?)),
+            option if option.starts_with("--root=") => root = Some(PathBuf::from(&option["--root=".len()..])),
             option if option.starts_with("--route=") => route = Some(option["--route=".len()..].parse()?),
             option @ ("--seconds" | "--minimise" | "--input") => {
                 fuzzes = true;
@@ -138,6 +139,7 @@ fn run(arguments: Vec<String>) -> Result<()> {
     ensure!(verb == "fuzz" || !fuzzes, "--seconds, --minimise and --input are for `cargo xtask fuzz`");
     ensure!(fuzzing.input.is_none() || fuzzing.target.is_some(), "--input is for one target: say which");
     ensure!(verb == "install" || root.is_none(), "--root is for `cargo xtask install`");
+    ensure!(root.as_ref().is_none_or(|root| !root.as_os_str().is_empty()), "--root needs a directory");
     let started = Instant::now();
     match verb.as_str() {
         "setup" => setup(route).map(drop)?,

@@ -232,7 +232,6 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a command writes, without the end of the line.
 /// What a program writes, without blanks around it.
 pub fn print(program: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(program);

@@ -115,7 +115,7 @@ impl App {
         let path = match &self.globals.store {
             Some(path) => path.clone(),
             None => dirs().map(|dirs| dirs.data_dir().join("store.sqlite")).ok_or_else(|| {
-                Failure::malformed("this system has no data directory for you")
+                Failure::malformed("this system has no data directory for you (HOME says where it is)")
                     .hint("say where the store is with --store sqlite:PATH")
             })?,
         };
@@ -199,7 +199,12 @@ impl App {
 const SOURCE_GONE: &str = "check the path after --memories, or wait until its program is done with the store there; what is \
                            frozen already can be had without it";
 
+/// Without HOME there are none: `directories` would ask the system who the user is, and a program that has the C library in it
+/// loads other ones for that, of any version, and may crash.
 fn dirs() -> Option<ProjectDirs> {
+    if cfg!(unix) && std::env::var_os("HOME").is_none_or(|home| home.is_empty()) {
+        return None;
+    }
     ProjectDirs::from("", "", "memory-prefetch")
 }
 
